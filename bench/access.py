@@ -32,9 +32,8 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import ACCESS
-from fairlead.kube import clients, identity
-from fairlead.kube.apiserver import ApiServer
-from fairlead.kube.rest import Rest
+from fairlead.kube import identity
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations.transient_access import controllers
 from fairlead.operations.up import started
@@ -76,11 +75,11 @@ class World:
             objects.apply(manifest)
         self._user, self._groups = identity.user_and_groups(objects)
 
-    def rest(self) -> Rest:
+    def rest(self) -> Objects:
         """A client of the API server, for one thread."""
-        return Rest(clients.connect(self.cluster.kubeconfig))
+        return Objects(self.cluster.kubeconfig)
 
-    def grant(self, rest: Rest, name: str, begin: float, end: float) -> None:
+    def grant(self, rest: Objects, name: str, begin: float, end: float) -> None:
         """Ask for access of a user of this name, with retries. Times are in seconds since the
         epoch.
         """
@@ -100,14 +99,14 @@ class World:
         where = path(LOCAL.parents, NAMESPACE)
 
         def created() -> bool:
-            answer = rest.call("POST", where, manifest)
+            answer = rest.request("POST", where, manifest)
             if not answer.ok and answer.status != 409:
                 raise FairleadError(answer.message)
             return True
 
         waiting.until(created, deadline=_PATIENCE, what=f"{name} is created")
 
-    def allowed(self, rest: Rest, user: str) -> bool:
+    def allowed(self, rest: Objects, user: str) -> bool:
         """Whether the user has access now. Raises FairleadError if the API server does not say."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -117,7 +116,7 @@ class World:
                 "resourceAttributes": {"namespace": NAMESPACE, "resource": "pods", "verb": "list"},
             },
         }
-        answer = rest.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        answer = rest.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         if not answer.ok:
             raise FairleadError(answer.message)
         return answer.body["status"]["allowed"] is True
@@ -140,7 +139,7 @@ class Bindings:
     def __init__(self, kubeconfig: Path) -> None:
         self.made: dict[str, float] = {}
         self.gone: dict[str, float] = {}
-        self._api = ApiServer(kubeconfig)
+        self._api = Objects(kubeconfig, timeout=BRIEF)
         self._opened = Event()
 
     def watch(self) -> None:
@@ -156,7 +155,7 @@ class Bindings:
             nonlocal version
             version = resource_version
 
-        list(self._api.objects(where, {}, metadata_only=True, version=read))
+        list(self._api.collection(where, {}, metadata_only=True, version=read))
         events = self._api.events(
             where, {}, version, metadata_only=True, seconds=3600, opened=self._opened.set
         )
@@ -284,7 +283,7 @@ def many(count: int, progress: Progress) -> list[Row]:
     ]
 
 
-def _ask(world: World, rest: Rest, name: str, begin: float) -> None:
+def _ask(world: World, rest: Objects, name: str, begin: float) -> None:
     world.grant(rest, name, begin, begin + LENGTH)
 
 
@@ -318,7 +317,7 @@ def _killed(world: World, server: str, name: str) -> dict[str, float]:
         return len(times) == 3
 
     waiting.until(look, deadline=_PATIENCE, what=f"{server} is back", pause=0.02)
-    rest.call("DELETE", path(LOCAL.parents, NAMESPACE, f"{name}-begins"))
+    rest.request("DELETE", path(LOCAL.parents, NAMESPACE, f"{name}-begins"))
     return times
 
 
@@ -358,7 +357,7 @@ def _processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _each(world: World, names: Any, work: Callable[[Rest, str], None]) -> None:
+def _each(world: World, names: Any, work: Callable[[Objects, str], None]) -> None:
     """Do the work for each name, by several clients at once."""
     waiting_names = list(names)
 

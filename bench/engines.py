@@ -29,7 +29,7 @@ from fairlead.engines.kyverno import KyvernoEngine, manifests
 from fairlead.engines.kyverno import controller as kyverno
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
-from fairlead.kube.rest import path_of
+from fairlead.kube.api_paths import path_of
 from fairlead.policy import bundles
 from fairlead.settings.models import IntentSettings, Pool, Settings
 from lab.bench import processes
@@ -73,7 +73,7 @@ class Peer:
         """Whether the API server would create the object."""
         user = {"username": "alice", "groups": list(self.groups)}
         path = path_of(manifest, NAMESPACE)
-        return self.rest.call("POST", path, manifest, query=_DRY_RUN, user=user).ok
+        return self.rest.request("POST", path, manifest, query=_DRY_RUN, user=user).ok
 
     def memory(self) -> dict[str, int]:
         """The memory of each server of the cluster in MiB."""
@@ -164,9 +164,9 @@ PEERS: dict[str, Callable[[Progress], AbstractContextManager[Peer]]] = {
 def prepare(peer: Peer) -> None:
     """Create the namespace, and wait until the engine enforces the policies."""
     namespace = {"metadata": {"name": NAMESPACE, "labels": {"agentpool": "pool1"}}}
-    peer.rest.call("POST", "/api/v1/namespaces", namespace)
+    peer.rest.request("POST", "/api/v1/namespaces", namespace)
     account = {"metadata": {"name": "default"}}
-    peer.rest.call("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
+    peer.rest.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
     placed, refused, deployment = requests().values()
     few = {**deployment, "spec": {**deployment["spec"], "replicas": 1}}
 

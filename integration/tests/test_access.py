@@ -346,7 +346,7 @@ def test_nobody_makes_a_binding_that_the_controller_would_try_to_adopt(users: Us
 @pytest.fixture
 def with_approvers(users: Users) -> Iterator[None]:
     """In force meanwhile: access has to be approved by a member of the group leads."""
-    objects = clients.Objects(clients.connect(users.kubeconfig))
+    objects = clients.Objects(users.kubeconfig)
     for manifest in rendered(access={"controller": CONTROLLER, "approvers": ["leads"]}):
         objects.apply(manifest)
     until(

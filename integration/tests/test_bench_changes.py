@@ -134,7 +134,7 @@ def test_the_memory_of_opa_and_its_sidecar_is_measured_with_unmapped_and_mapped_
 ):
     with ground.prepared(Progress()) as own:
         rows = list(memory.of_deployment(own, OPA.label, 20, 2))
-        labels = own.rest.call("GET", "/api/v1/namespaces/team-19").body["metadata"]["labels"]
+        labels = own.rest.call("GET", "/api/v1/namespaces/team-19")["metadata"]["labels"]
     metric = "memory of OPA and its sidecar"
     assert identities(rows) == [("memory", "Fairlead opa", n, metric, "MiB") for n in (0, 20, 20)]
     assert [row["mapped"] for row in rows] == [False, False, True]

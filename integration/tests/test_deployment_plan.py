@@ -276,7 +276,7 @@ def test_who_may_only_read_gets_a_comparison_without_a_dry_run(
         """The same cluster for somebody who may not change anything."""
 
         def objects(self) -> clients.Objects:
-            return clients.Objects(clients.connect(path))
+            return clients.Objects(path)
 
     reader = Reader(cluster.name)
     outcomes = deploy.plan(reader, Settings(), progress=Progress())

@@ -18,8 +18,8 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.deployment.names import DATA_LABEL, NAMESPACE
 from fairlead.kube import clients
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.kube.rest import Rest
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings, and stops processes of this machine")
@@ -153,11 +153,11 @@ def test_what_cannot_be_placed_is_refused_with_the_reasons(objects: clients.Obje
 def test_a_scale_leaves_it_alone(host: Cluster, objects: clients.Objects) -> None:
     created = objects.create(deployment("scaled"))
     path = "/apis/apps/v1/namespaces/care/deployments/scaled/scale"
-    rest = Rest(clients.connect(host.kubeconfig))
-    scale = rest.call("GET", path).body
+    rest = Objects(host.kubeconfig)
+    scale = rest.request("GET", path).body
     scale["spec"]["replicas"] = 1
     del scale["metadata"]["resourceVersion"]  # a controller may have written the status meanwhile
-    assert rest.call("PUT", path, scale).status == 200
+    assert rest.request("PUT", path, scale).status == 200
     stored = objects.get("apps/v1", "Deployment", "scaled", "care") or {}
     assert stored["spec"]["replicas"] == 1
     assert clusters(stored) == clusters(created)

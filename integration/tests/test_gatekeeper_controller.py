@@ -23,7 +23,8 @@ from fairlead.engines.gatekeeper import controller
 from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live import clusters
 from fairlead.engines.verify import verify
-from fairlead.kube.rest import Response, Rest
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from fairlead.policy import cases
 from fairlead.policy.instances import NAME_LABEL
 from fairlead.settings import loading
@@ -62,12 +63,12 @@ def cluster() -> Iterator[BareCluster]:
         metadata = {"name": "mapped", "labels": {"agentpool": "gpu"}}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        assert rest.call("POST", "/api/v1/namespaces", namespace).ok
-        rest.call("POST", "/api/v1/namespaces/mapped/serviceaccounts", account)
+        assert rest.request("POST", "/api/v1/namespaces", namespace).ok
+        rest.request("POST", "/api/v1/namespaces/mapped/serviceaccounts", account)
         yield bare
 
 
-def created(rest: Rest, name: str, **spec: Any) -> Response:
+def created(rest: Objects, name: str, **spec: Any) -> Response:
     """The answer to the creation of a pod."""
     containers = [{"name": "c", "image": "i"}]
     pod = {
@@ -77,7 +78,7 @@ def created(rest: Rest, name: str, **spec: Any) -> Response:
         "spec": {"containers": containers, **spec},
     }
     user = {"username": "alice", "groups": [controller.GROUP]}
-    return rest.call("POST", "/api/v1/namespaces/mapped/pods", pod, user=user)
+    return rest.request("POST", "/api/v1/namespaces/mapped/pods", pod, user=user)
 
 
 @pytest.mark.embedded("it has a cluster of its own")

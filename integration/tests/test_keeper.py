@@ -28,7 +28,7 @@ from fairlead.deployment.credentials import Tls
 from fairlead.deployment.names import NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, deployed_state, disabling, rotate, status
 from fairlead.pki import certificates
@@ -49,16 +49,16 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from fairlead.keeper import lease, servers
 from fairlead.keeper.keeper import Keeper
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 
-class Killed(ApiServer):
+class Killed(Objects):
     writes = 0
-    def patch(self, path, patch, **more):
-        counted = "leases" not in path
+    def call(self, method, path, body=None, **more):
+        counted = method == "PATCH" and "leases" not in path
         self.writes += counted
         if counted and self.writes == at:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().patch(path, patch, **more)
+        return super().call(method, path, body, **more)
 
 kubeconfig, opas, sidecars, valid, at = sys.argv[1:]
 at, valid = int(at), timedelta(days=int(valid))
@@ -85,7 +85,7 @@ def calm(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster whose own keepers have nothing to do for weeks; for the tests after the others."""
     deploy.deploy(cluster, Settings(), progress=QUIET)
     until(
-        lambda: tls(cluster).left > timedelta(days=1) and settled(cluster),
+        lambda: tls(cluster).remaining > timedelta(days=1) and settled(cluster),
         what="the certificate lasts",
     )
     yield cluster
@@ -100,7 +100,7 @@ def tls(cluster: EmbeddedCluster) -> Tls:
 
 
 def settled(cluster: EmbeddedCluster) -> bool:
-    return Deployed(ApiServer(cluster.kubeconfig), manager="test").settled(tls(cluster))
+    return Deployed(Objects(cluster.kubeconfig), manager="test").settled(tls(cluster))
 
 
 def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
@@ -182,7 +182,7 @@ def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(
         now = tls(renewing)
         if now.certificate not in seen:
             seen.append(now.certificate)
-            assert now.left > timedelta(0)
+            assert now.remaining > timedelta(0)
         return len(seen) > RENEWALS
 
     with load(renewing) as outcome:
@@ -238,7 +238,7 @@ def goes_on(cluster: EmbeddedCluster, valid: int) -> bool:
     """
     done = replica(cluster, valid)
     assert (done.returncode, done.stderr) == (0, "")
-    return settled(cluster) and tls(cluster).left > timedelta(days=valid - 1)
+    return settled(cluster) and tls(cluster).remaining > timedelta(days=valid - 1)
 
 
 def more(placed: list[str], than: int) -> bool:
@@ -275,7 +275,9 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
         until(lambda: outcome["failed"], what="nobody can call OPA")
         for name in ("sync-0", "sync-1"):
             calm.restart_server(name)
-        until(lambda: tls(calm).left > timedelta(days=1) and settled(calm), what="it is replaced")
+        until(
+            lambda: tls(calm).remaining > timedelta(days=1) and settled(calm), what="it is replaced"
+        )
         created = len(outcome["placed"])
         until(lambda: len(outcome["placed"]) > created, what="pods are placed again")
     assert len(events(calm, "CertificateRenewed")) > before
@@ -289,7 +291,7 @@ def expired(cluster: EmbeddedCluster) -> None:
         "opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1)
     )
     ended = Tls(pair.cert_pem, pair.key_pem, ca.cert_pem)
-    deployed = Deployed(ApiServer(cluster.kubeconfig), manager="test")
+    deployed = Deployed(Objects(cluster.kubeconfig), manager="test")
     deployed.publish(ended)
     cluster.refresh({"opa-tls": ended.files})
     deployed.trust(ended.ca)
@@ -305,7 +307,7 @@ def test_one_at_a_time_changes_the_certificate(
         return taken(lease)
 
     monkeypatch.setattr(Lease, "_taken", counted)
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     first, second = Lease(api, "one"), Lease(api, "other")
     with first.attempt() as leading:
         assert leading
@@ -328,7 +330,7 @@ def test_one_at_a_time_changes_the_certificate(
 def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
     calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     monkeypatch.setattr("fairlead.keeper.lease.PATIENCE", 1.0)
     with (
         Lease(api, "one").attempt(),
@@ -341,7 +343,7 @@ def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
 def test_the_lease_of_one_who_died_is_taken_over(
     calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     died, other = Lease(api, "died"), Lease(api, "other")
     monkeypatch.setattr("fairlead.keeper.lease.DURATION", 2.0)
     assert died._take()
@@ -356,17 +358,13 @@ def test_the_lease_of_one_who_died_is_taken_over(
 def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: EmbeddedCluster) -> None:
     objects = calm.objects()
     before = tls(calm)
-    marked = {
+    secret = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "opa-tls", "namespace": NAMESPACE},
     }
-    marked["metadata"]["annotations"] = {"fairlead.dev/renewed-by": "fairlead render"}  # type: ignore[index]
-    objects._dynamic.resources.get(api_version="v1", kind="Secret").patch(
-        body=marked,
-        name="opa-tls",
-        namespace=NAMESPACE,
-        content_type="application/merge-patch+json",
+    objects.merge(
+        secret, {"metadata": {"annotations": {"fairlead.dev/renewed-by": "fairlead render"}}}
     )
     done = replica(calm, 5000)  # due, for such a life
     assert done.returncode != 0
@@ -431,7 +429,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
             process.terminate()
     assert renewals == 1
     now = tls(calm)
-    assert now.left > timedelta(days=2998)
+    assert now.remaining > timedelta(days=2998)
     assert now.certificate != before.certificate
     assert settled(calm)
     deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}

@@ -76,7 +76,7 @@ def push(native: EmbeddedCluster, tmp_path: Path) -> Callable[[str], subprocess.
 def require_in_force(native: EmbeddedCluster, servers: list[Path], node_label: str) -> None:
     """Both API servers place pods by this label, and the status has no problem."""
     expected = {NODE_LABELS[node_label]: "pool1"}
-    each = [Objects(clients.connect(server)) for server in servers]
+    each = [Objects(server) for server in servers]
     until(
         lambda: all(selector(objects, pod("mapped")) == expected for objects in each),
         what=f"both API servers place by {node_label}",

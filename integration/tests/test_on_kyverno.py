@@ -22,7 +22,8 @@ from fairlead.engines.kyverno import KyvernoEngine, controller, manifests, marke
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
 from fairlead.engines.verify import verify
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.policy import cases
 from fairlead.settings.models import Settings
 
@@ -82,31 +83,31 @@ def kyverno() -> Iterator[BareCluster]:
 
 
 @pytest.fixture
-def rest(kyverno: BareCluster) -> Rest:
+def rest(kyverno: BareCluster) -> Objects:
     return clusters.rest(kyverno)
 
 
 @contextmanager
-def enforced(rest: Rest, policies: list[dict[str, Any]]) -> Iterator[None]:
+def enforced(rest: Objects, policies: list[dict[str, Any]]) -> Iterator[None]:
     """The policies are in force during the block."""
     try:
         for policy in policies:
-            answer = rest.call("POST", manifests.path(policy), policy)
+            answer = rest.request("POST", manifests.path(policy), policy)
             assert answer.ok, answer.message
         with marker.placed(rest):
             yield
     finally:
         for policy in policies:
-            rest.call("DELETE", f"{manifests.path(policy)}/{policy['metadata']['name']}")
+            rest.request("DELETE", f"{manifests.path(policy)}/{policy['metadata']['name']}")
 
 
-def mapped_namespace(rest: Rest, name: str) -> str:
+def mapped_namespace(rest: Objects, name: str) -> str:
     """The path of a new namespace whose pool is pool1."""
     metadata = {"name": name, "labels": {"agentpool": "pool1"}}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     create(rest, path_of(namespace, None), namespace)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    rest.call("POST", path_of(account, name), account)  # a controller may have been faster
+    rest.request("POST", path_of(account, name), account)  # a controller may have been faster
     return f"/api/v1/namespaces/{name}"
 
 
@@ -130,35 +131,35 @@ def mapped_namespace(rest: Rest, name: str) -> str:
     ],
     ids=["defaults", "pools", "warn", "exempt", "instances"],
 )
-def test_kyverno_takes_each_policy_strictly(rest: Rest, chosen: dict[str, Any]) -> None:
+def test_kyverno_takes_each_policy_strictly(rest: Objects, chosen: dict[str, Any]) -> None:
     """Its own webhook compiles each expression."""
     rendered = engines.render("kyverno", Settings.model_validate(chosen))
     assert len(rendered) >= 2
     for policy in rendered:
-        answer = rest.call("POST", manifests.path(policy), policy, query=STRICT_DRY_RUN)
+        answer = rest.request("POST", manifests.path(policy), policy, query=STRICT_DRY_RUN)
         assert (answer.ok, answer.message, answer.warnings) == (True, "", ())
 
 
-def test_kyverno_refuses_a_policy_with_a_mistake(rest: Rest) -> None:
+def test_kyverno_refuses_a_policy_with_a_mistake(rest: Objects) -> None:
     """So that a policy that cannot be evaluated is not taken for one that allows everything."""
     policy = engines.render("kyverno", Settings())[0]
     wrong = json.loads(json.dumps(policy).replace("namespaceObject.metadata", "nothing.metadata"))
-    answer = rest.call("POST", manifests.path(policy), wrong, query={"dryRun": "All"})
+    answer = rest.request("POST", manifests.path(policy), wrong, query={"dryRun": "All"})
     assert not answer.ok
     assert "undeclared reference to 'nothing'" in answer.message
     unknown = {**policy, "spec": {**policy["spec"], "paramKind": {}}}
-    answer = rest.call("POST", manifests.path(policy), unknown, query=STRICT_DRY_RUN)
+    answer = rest.request("POST", manifests.path(policy), unknown, query=STRICT_DRY_RUN)
     assert 'unknown field "spec.paramKind"' in answer.message
 
 
-def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Rest) -> None:
+def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Objects) -> None:
     namespace = mapped_namespace(rest, "payments")
     with enforced(rest, engines.render("kyverno", Settings(contact=NASTY_LINE))):
         dry_run = {"dryRun": "All"}  # the cases have pods of this name in the namespace
-        placed = rest.call("POST", f"{namespace}/pods", POD, query=dry_run)
+        placed = rest.request("POST", f"{namespace}/pods", POD, query=dry_run)
         assert placed.body["spec"]["nodeSelector"] == {"agentpool": "pool1"}
         elsewhere = {**POD, "spec": {**POD["spec"], "nodeSelector": {"agentpool": "pool2"}}}
-        refused = rest.call("POST", f"{namespace}/pods", elsewhere, query=dry_run)
+        refused = rest.request("POST", f"{namespace}/pods", elsewhere, query=dry_run)
     assert refused.status == 400
     assert refused.message.startswith(
         'Policy fairlead.node-pool failed: pod "web" sets spec.nodeSelector agentpool=pool2'
@@ -166,11 +167,11 @@ def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Rest) -> Non
     assert refused.message.endswith(f" (ask {NASTY_LINE})")
 
 
-def test_a_pod_that_loses_its_pool_again_is_refused(rest: Rest) -> None:
+def test_a_pod_that_loses_its_pool_again_is_refused(rest: Objects) -> None:
     """An API server repeats its own policies after webhooks, and does not ask Kyverno again."""
     namespace = mapped_namespace(rest, "undone")
     attempt = functools.partial(
-        rest.call, "POST", f"{namespace}/pods", POD, query={"dryRun": "All"}
+        rest.request, "POST", f"{namespace}/pods", POD, query={"dryRun": "All"}
     )
     with enforced(rest, engines.render("kyverno", Settings())), undoing(rest):
         refused = until(
@@ -183,7 +184,7 @@ def test_a_pod_that_loses_its_pool_again_is_refused(rest: Rest) -> None:
 
 
 @contextmanager
-def undoing(rest: Rest) -> Iterator[None]:
+def undoing(rest: Objects) -> Iterator[None]:
     """An admission policy removes the nodeSelector of pods during the block."""
     # No matchCondition: an API server repeats only what it has invoked before.
     removal = (
@@ -219,10 +220,10 @@ def undoing(rest: Rest) -> Iterator[None]:
         yield
     finally:
         for manifest in every:
-            rest.call("DELETE", path_of(manifest, None, "undoing"))
+            rest.request("DELETE", path_of(manifest, None, "undoing"))
 
 
-def test_expressions_see_the_parameters_as_they_are(rest: Rest, tmp_path: Path) -> None:
+def test_expressions_see_the_parameters_as_they_are(rest: Objects, tmp_path: Path) -> None:
     (tmp_path / "echo" / "engines").mkdir(parents=True)
     (tmp_path / "echo" / "echo.rego").write_text(ECHO)
     (tmp_path / "echo" / "engines" / "cel.yaml").write_text(ECHO_IN_CEL)
@@ -238,7 +239,7 @@ def test_expressions_see_the_parameters_as_they_are(rest: Rest, tmp_path: Path) 
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "some"}}
     with enforced(rest, engines.render("kyverno", settings, tmp_path)):
         path = path_of(secret, "default")
-        refused = rest.call("POST", path, secret, query={"dryRun": "All"})
+        refused = rest.request("POST", path, secret, query={"dryRun": "All"})
     types = "true false 1, true false -9223372036854775807, false true 2, "
     types += "false true 0.1, false true 1e+22"
     assert refused.message == f"Policy fairlead.echo failed: {NASTY}|{types}|own"

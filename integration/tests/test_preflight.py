@@ -19,7 +19,7 @@ from fairlead.clusters import remote
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
 from fairlead.operations import deploy, preflight
 from fairlead.operations.preflight import Finding
 from fairlead.settings.models import Settings
@@ -231,7 +231,7 @@ def test_the_version_is_one_that_has_what_is_used(
 
 
 def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
-    kinds = discovery.kinds(clients.connect(foreign.kubeconfig))
+    kinds = clients.Objects(foreign.kubeconfig).kinds()
     manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
     assert preflight._kinds(kinds, [manifest]) == [Finding("api", True, "all 1 kinds are served")]
     (finding,) = preflight._kinds([kind for kind in kinds if kind.group != "policy"], [manifest])

@@ -139,7 +139,7 @@ def test_status_knows_the_server_and_a_deployment_again_changes_nothing(
 
 def test_the_server_may_only_read(python: EmbeddedCluster) -> None:
     """So its rights are of no use to whoever gets hold of it, but to read policies and labels."""
-    objects = clients.Objects(clients.connect(python.path / "opa.kubeconfig"))
+    objects = clients.Objects(python.path / "opa.kubeconfig")
     config_map = {"metadata": {"name": POLICIES, "namespace": NAMESPACE}}
     change = {"metadata": {"annotations": {"a": "b"}}}
     with pytest.raises(Refused, match="forbidden"):

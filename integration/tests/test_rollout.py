@@ -29,8 +29,10 @@ from fairlead.analysis.audit import (
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
-from fairlead.kube import apiserver, clients
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube import clients
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from fairlead.operations import decision_logs
 from fairlead.operations.decision_logs import Selection
 from fairlead.operations.deploy import deploy
@@ -147,8 +149,8 @@ def _scaled(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def _fill(cluster: EmbeddedCluster) -> None:
-    api = clients.connect(cluster.kubeconfig)
-    objects, core = clients.Objects(api), client.CoreV1Api(api)
+    objects = cluster.objects()
+    core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
     for namespace in (NAMESPACE, "free"):
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for namespace in (NAMESPACE, "free", "kube-system"):
@@ -282,7 +284,9 @@ def test_people_see_violations_first_and_counts_at_the_end(
 def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apiserver, "PAGE", 2)
+    defaults = Objects.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "page", 2)
     assert audit.audit(bare, Settings(), progress=QUIET) == audited
 
 
@@ -332,12 +336,12 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
 @pytest.fixture
 def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     """Creates a pod with this spec, and returns the API server's answer."""
-    rest = Rest(clients.connect(warned.kubeconfig))
+    rest = Objects(warned.kubeconfig)
     manifest = _pod("probe")
     # Its webhook is in force soon after it is applied.
     until(
         lambda: (
-            rest.call(
+            rest.request(
                 "POST",
                 path_of(manifest, NAMESPACE),
                 _pod("probe", nodeName="x"),
@@ -348,7 +352,7 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     )
 
     def post(name: str, **spec: Any) -> Response:
-        return rest.call("POST", path_of(manifest, NAMESPACE), _pod(name, **spec))
+        return rest.request("POST", path_of(manifest, NAMESPACE), _pod(name, **spec))
 
     return post
 

@@ -13,7 +13,7 @@ from foreign import Foreign
 from fairlead.clusters import remote
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, uninstall
 from fairlead.settings.models import Settings
@@ -42,7 +42,7 @@ def foreign(undeployed: Foreign) -> Foreign:
 def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
     """Every object in the cluster, as (kind, namespace, name)."""
     objects, names = foreign.objects(), set()
-    for kind in discovery.kinds(clients.connect(foreign.kubeconfig)):
+    for kind in clients.Objects(foreign.kubeconfig).kinds():
         if "list" in kind.verbs and kind.name not in _COMES_AND_GOES:
             listed = objects.list(kind.api_version, kind.name, None)
             names |= {

@@ -11,7 +11,7 @@ from pathlib import Path
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 
 _SECONDS = 600
@@ -46,7 +46,7 @@ def watched(clusters: Mapping[str, EmbeddedCluster], namespace: str) -> Iterator
 
 @contextmanager
 def _following(counts: Watched, cluster: str, kubeconfig: Path, namespace: str) -> Iterator[None]:
-    api = ApiServer(kubeconfig)
+    api = Objects(kubeconfig)
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     opened, ended = threading.Event(), threading.Event()
     since = ""
@@ -55,7 +55,7 @@ def _following(counts: Watched, cluster: str, kubeconfig: Path, namespace: str) 
         nonlocal since
         since = version
 
-    for live in api.objects(path, {}, metadata_only=False, version=read):
+    for live in api.collection(path, {}, metadata_only=False, version=read):
         _take(counts, cluster, "ADDED", live)
 
     def follow() -> None:

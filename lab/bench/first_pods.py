@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from fairlead.common import waiting
-from fairlead.kube.rest import Response, Rest
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from lab.bench import figures
 from lab.bench.figures import Row
 from lab.bench.ground import DEADLINE, POOL, Ground
@@ -32,8 +33,8 @@ def first_pods(
             ground.namespace(name, {peer.label: POOL}, peer.annotations)
             rest = ground.second_rest if peer.second else ground.rest
 
-            def answered(name: str = name, rest: Rest = rest) -> Response | None:
-                answer = rest.call(
+            def answered(name: str = name, rest: Objects = rest) -> Response | None:
+                answer = rest.request(
                     "POST", f"/api/v1/namespaces/{name}/pods", POD, query={"dryRun": "All"}
                 )
                 return answer if answer.ok else None

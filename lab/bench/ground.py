@@ -22,7 +22,8 @@ from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live.namespaces import needed
 from fairlead.engines.live.worlds import create
 from fairlead.kube import clients
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
 from fairlead.pki.certificates import CA
@@ -64,11 +65,10 @@ class Ground:
     """How many namespaces `fill` has made, besides one for each peer."""
 
     def __post_init__(self) -> None:
-        api = clients.connect(self.cluster.kubeconfig)
-        self.rest = Rest(api)
+        self.rest = Objects(self.cluster.kubeconfig)
         """The API server, asked by its administrator."""
-        self.url: str = api.configuration.host
-        self.second_rest = Rest(clients.connect(self.cluster.kubeconfig))
+        self.url: str = clients.connect(self.cluster.kubeconfig).configuration.host
+        self.second_rest = Objects(self.cluster.kubeconfig)
         """The second API server, once it is started."""
 
     def start_opa(self, name: str, policy: Path) -> str:
@@ -136,7 +136,7 @@ class Ground:
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         # The controller manager may have been faster.
-        self.rest.call("POST", path_of(account, name), account)
+        self.rest.request("POST", path_of(account, name), account)
 
     def fill(self, count: int, labels: Sequence[str]) -> None:
         """See that there are `count` namespaces, mapped for the peers with these labels. Raises
@@ -158,7 +158,7 @@ class Ground:
         def put(number: int) -> None:
             team = _team(number, labels)
             path = path_of(team, None, team["metadata"]["name"])
-            needed(self.rest.call("PUT", path, team), "labelling a namespace")
+            needed(self.rest.request("PUT", path, team), "labelling a namespace")
 
         self._for_each(range(self.namespaces), "labelling", put)
         self.know()
@@ -177,7 +177,7 @@ class Ground:
         """Give the OPAs of peers all namespaces, as whole objects, which is how kube-mgmt gives
         them.
         """
-        items = self.rest.call("GET", "/api/v1/namespaces").body["items"]
+        items = self.rest.request("GET", "/api/v1/namespaces").body["items"]
         namespaces = {
             each["metadata"]["name"]: {
                 **each,
@@ -201,9 +201,9 @@ class Ground:
         """Start an API server with the plugin PodNodeSelector. Raises FairleadError."""
         plugins = {"enable-admission-plugins": "NodeRestriction,PodNodeSelector"}
         self.second = second_api_server.start(self.cluster, plugins, deadline=DEADLINE)
-        api = clients.connect(self.cluster.kubeconfig)
-        api.configuration.host = self.second
-        self.second_rest = Rest(api)
+        kubeconfig = self.cluster.path / "second.kubeconfig"
+        kubeconfig.write_text(self.cluster.kubeconfig.read_text().replace(self.url, self.second))
+        self.second_rest = Objects(kubeconfig)
 
 
 def _team(number: int, labels: Sequence[str]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from fairlead.engines.kyverno import controller as kyverno
 from fairlead.engines.kyverno import manifests as kyverno_policies
 from fairlead.engines.live import custom_resources
 from fairlead.engines.live.worlds import create
-from fairlead.kube.rest import path_of
+from fairlead.kube.api_paths import path_of
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 from lab.bench.ground import DEADLINE, POOL, SETTINGS, Ground
@@ -162,7 +162,7 @@ def _gatekeeper(ground: Ground, label: str) -> None:
     for phase in _BOTH:
         kind = {"apiVersion": _ADMISSION, "kind": f"{phase}WebhookConfiguration"}
         path = path_of(kind, None, gatekeeper.WEBHOOKS)
-        configuration = ground.rest.call("GET", path).body
+        configuration = ground.rest.request("GET", path).body
         for webhook in configuration["webhooks"]:
             webhook["namespaceSelector"] = {
                 "matchExpressions": [{"key": label, "operator": "Exists"}]
@@ -170,7 +170,7 @@ def _gatekeeper(ground: Ground, label: str) -> None:
             webhook["matchConditions"] = [
                 each for each in webhook["matchConditions"] if each["name"] != gatekeeper.CONDITION
             ]
-        ground.rest.call("PUT", path, configuration)
+        ground.rest.request("PUT", path, configuration)
     ground.gatekeeper = InForce(ground.rest)
     ground.gatekeeper.put(engines.render("gatekeeper", settings_of(label)))
 

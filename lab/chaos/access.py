@@ -19,16 +19,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import urllib3
-
 from fairlead.access import requests
 from fairlead.access.bindings import LOCAL
 from fairlead.access.requests import API, Request
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.kube import clients
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.kube.rest import Rest
 from lab.chaos.invariants import Verdict
 
 NAMESPACE, ROLE = "chaos-access", "chaos-reader"
@@ -40,7 +38,7 @@ _GAP = 1.0
 """Seconds without an answer after which the API server counts as away."""
 _AFTER = 5.0
 """Seconds after its end for which a grant is looked at. At the end, all are looked at again."""
-_TIMEOUT = urllib3.Timeout(connect=1.0, read=5.0)
+_TIMEOUT = (1.0, 5.0)
 _WORLD: tuple[Mapping[str, Any], ...] = (
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
     {
@@ -154,7 +152,7 @@ def afterwards(kubeconfig: Path, grants: Grants, deadline: float) -> list[str]:
     """What does not work without faults: access that is asked for begins and can be revoked, and
     nobody has any whose window is over. Each has `deadline` seconds.
     """
-    looking, objects = Rest(clients.connect(kubeconfig), timeout=_TIMEOUT), _objects(kubeconfig)
+    looking, objects = Objects(kubeconfig, timeout=_TIMEOUT), _objects(kubeconfig)
     last = Grant("chaos-last", round(time.time(), 3), round(time.time() + 3600, 3))
 
     def has_ended(grant: Grant) -> bool:
@@ -202,7 +200,7 @@ def _grant_until(stop: Event, kubeconfig: Path, grants: Grants, seed: int) -> No
 
 
 def _look_until(stop: Event, kubeconfig: Path, grants: Grants) -> None:
-    rest = Rest(clients.connect(kubeconfig), timeout=_TIMEOUT)
+    rest = Objects(kubeconfig, timeout=_TIMEOUT)
     while not stop.wait(LOOK):
         now = time.time()
         for grant in [
@@ -216,7 +214,7 @@ def _recent(grant: Grant, now: float) -> bool:
     return bool(grant.seen) and now - grant.seen[-1][1] < _AFTER
 
 
-def _look(rest: Rest, grants: Grants, grant: Grant) -> bool | None:
+def _look(rest: Objects, grants: Grants, grant: Grant) -> bool | None:
     """Whether the user has access; None if the API server does not say."""
     attributes = {"namespace": NAMESPACE, "resource": "pods", "verb": "list"}
     review = {
@@ -226,7 +224,7 @@ def _look(rest: Rest, grants: Grants, grant: Grant) -> bool | None:
     }
     began = time.time()
     try:
-        answer = rest.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        answer = rest.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
     except FairleadError:
         return None
     ended = time.time()
@@ -278,4 +276,4 @@ def _insist(stop: Event, action: Callable[[], Any]) -> bool:
 
 
 def _objects(kubeconfig: Path) -> clients.Objects:
-    return clients.Objects(clients.connect(kubeconfig))
+    return clients.Objects(kubeconfig)

@@ -14,12 +14,9 @@ from threading import Event, Lock
 from typing import Any
 from urllib.parse import quote
 
-import urllib3
-
 from fairlead.common import waiting
-from fairlead.kube import clients
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Unreachable
-from fairlead.kube.rest import Rest
 from fairlead.settings.models import Settings
 from lab.chaos import invariants
 from lab.chaos.invariants import Attempt, Spec
@@ -29,7 +26,7 @@ IDLE = "nobody"
 admission, and running them would cost the most."""
 # Never pull: on a real node it does not matter whether the image is available.
 _CONTAINERS = [{"name": "main", "image": "nginx:1.29", "imagePullPolicy": "Never"}]
-_TIMEOUT = urllib3.Timeout(connect=3.0, read=20.0)
+_TIMEOUT = (3.0, 20.0)
 PAUSE = 0.1
 """Seconds between two creates of one client. Two cores sustain eight clients at this pace, besides
 everything else."""
@@ -86,7 +83,7 @@ class Client:
     """One client, for one thread, with the administrator's rights."""
 
     def __init__(self, kubeconfig: Path, ledger: Ledger) -> None:
-        self._rest = Rest(clients.connect(kubeconfig), timeout=_TIMEOUT)
+        self._rest = Objects(kubeconfig, timeout=_TIMEOUT)
         self.ledger = ledger
 
     def namespace(self, name: str, pool: str | None, stop: Event) -> bool:
@@ -184,7 +181,7 @@ class Client:
         has the reason as its message.
         """
         try:
-            response = self._rest.call(method, f"/api/v1/{path}", body)
+            response = self._rest.request(method, f"/api/v1/{path}", body)
             return response.status, response.body, response.warnings
         except Unreachable as error:
             return 0, {"message": _root(error)}, ()

@@ -14,7 +14,6 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.engines import enforcement
-from fairlead.kube.apiserver import ApiServer
 from lab import resync
 from lab.chaos.invariants import Attempt
 from lab.chaos.load import Client, Ledger
@@ -125,7 +124,7 @@ class _Scene:
     def result(self, looks: Samples) -> Run:
         client = Client(self._cluster.kubeconfig, self._ledger)
         pods = waiting.until(client.pods, deadline=_PATIENCE, what="all pods are listed")
-        listed = ApiServer(self._cluster.kubeconfig).get("/api/v1/nodes")["items"]
+        listed = self._cluster.objects().list("v1", "Node", None)
         pool_of_node = {
             node["metadata"]["name"]: node["metadata"]["labels"].get(SETTINGS.node_label)
             for node in listed

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.demos.beside import Beside
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.kube.errors import ApiServerError
 from lab.scale.plan import Name
 
@@ -28,7 +28,7 @@ class Running(Beside):
         # The thread may wait for the next event while the API server has none.
         super().__init__(awaited=False)
         self.since: dict[Name, float] = {}
-        self._api = ApiServer(kubeconfig)
+        self._api = Objects(kubeconfig, timeout=BRIEF)
 
     def _follow(self) -> None:
         version = ""
@@ -44,7 +44,9 @@ class Running(Beside):
         keeps the API server busy for seconds, so it is made once, before there are any.
         """
         versions: list[str] = []
-        for pod in self._api.objects(_PODS, _SELECTED, metadata_only=True, version=versions.append):
+        for pod in self._api.collection(
+            _PODS, _SELECTED, metadata_only=True, version=versions.append
+        ):
             self._see(pod)
         return versions[-1]
 

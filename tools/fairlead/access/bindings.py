@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from fairlead.access import instants
+from fairlead.kube import api_paths
 from fairlead.kube.resources import Resource
 
 GROUP, VERSION = "access.fairlead.dev", "v1"
@@ -56,10 +56,7 @@ def kind_of(key: Key) -> Kind:
 
 def path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
     """The path of an object, or of the list of its namespace without a `name`."""
-    version = f"/apis/{resource.group}/{resource.version}" if resource.group else "/api/v1"
-    scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    parts = [f"{version}{scope}/{resource.name}", quote(name, safe=""), subresource]
-    return "/".join(filter(None, parts))
+    return api_paths.joined(resource.api_version, namespace, resource.name, name, subresource)
 
 
 def owner_uid(child: Object) -> str | None:

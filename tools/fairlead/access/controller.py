@@ -29,7 +29,7 @@ from fairlead.access.timetable import LOOK, Timetable
 from fairlead.access.trail import Trail, described, former, lost
 from fairlead.deployment.names import ACCESS
 from fairlead.keeper.lease import Lease, Lost, Pace
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync.opa_credentials import OpaCredentials
 from fairlead.sync.watches import Watch
@@ -74,7 +74,7 @@ class Controller:
 
     def __init__(self, options: Options, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
-        self._api = ApiServer(options.kubeconfig, page=_PAGE)
+        self._api = Objects(options.kubeconfig, timeout=BRIEF, page=_PAGE)
         self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE, restored=True)
         self._leading = Event()
         self._decisions = Decisions(
@@ -315,7 +315,7 @@ class Controller:
             "status": {"conditions": conditions},
         }
         try:
-            self._api.patch(path, patch, manager=ACCESS)
+            self._api.call("PATCH", path, patch, manager=ACCESS, content_type=MERGE)
         except ApiServerError as error:
             if error.status not in (404, 409, 422):  # it is gone, or another one has its name
                 raise

@@ -9,7 +9,7 @@ from fairlead.access.bindings import RBAC, Key, Object, goes, kind_of, owner_uid
 from fairlead.access.state import needed_of_parent
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 
@@ -32,7 +32,7 @@ class Granting:
     leads.
     """
 
-    def __init__(self, api: ApiServer, *, recheck: bool, check: Callable[[], None]) -> None:
+    def __init__(self, api: Objects, *, recheck: bool, check: Callable[[], None]) -> None:
         self._api = api
         self._recheck = recheck
         self._check = check
@@ -54,7 +54,7 @@ class Granting:
         self._check()
         children = kind_of(key).children
         try:
-            return self._api.create(path(children, key[0]), desired, manager=ACCESS)
+            return self._api.call("POST", path(children, key[0]), desired, manager=ACCESS)
         except ApiServerError as error:
             self._require_own(key, parent, error)
             return None
@@ -78,7 +78,13 @@ class Granting:
             "subjects": desired["subjects"],
         }
         try:
-            self._api.patch(path(kind_of(key).children, *key), patch, manager=ACCESS)
+            self._api.call(
+                "PATCH",
+                path(kind_of(key).children, *key),
+                patch,
+                manager=ACCESS,
+                content_type=MERGE,
+            )
         except ApiServerError as error:
             if error.status not in (404, 409, 422):  # it is gone, or another one
                 raise _explained(error) from error
@@ -88,7 +94,8 @@ class Granting:
         ApiServerError.
         """
         try:
-            self._api.delete(path(kind_of(key).children, *key), uid=child["metadata"]["uid"])
+            preconditions = {"preconditions": {"uid": child["metadata"]["uid"]}}
+            self._api.call("DELETE", path(kind_of(key).children, *key), preconditions)
         except ApiServerError as error:
             if error.status in (404, 409):  # 409: another one has its name by now
                 return False
@@ -127,7 +134,7 @@ class Granting:
             "kind": "SubjectAccessReview",
             "spec": review_spec,
         }
-        answer = self._api.create(_REVIEWS, review, manager=ACCESS)
+        answer = self._api.call("POST", _REVIEWS, review)
         if (answer.get("status") or {}).get("allowed") is not True:
             raise NotGranted(
                 "RequesterMayNotBind",
@@ -154,7 +161,7 @@ class Granting:
 
     def _get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
         try:
-            return self._api.get(path(resource, *key))
+            return self._api.call("GET", path(resource, *key))
         except ApiServerError as error:
             if error.status == 404:
                 return None

@@ -13,7 +13,8 @@ from fairlead.access.bindings import GROUP, VERSION, Key, Object, kind_of
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import api_paths
+from fairlead.kube.clients import Objects
 from fairlead.kube.events import event
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ CLUSTER_NAMESPACE = "default"
 class Trail:
     """Writes Events. One thread calls `run`."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: Objects) -> None:
         self._api = api
         self._waiting: Queue[Mapping[str, Any]] = Queue(MOST)
 
@@ -62,9 +63,9 @@ class Trail:
                 event = self._waiting.get(timeout=0.5)
             except Empty:
                 continue
-            namespace = event["metadata"]["namespace"]
+            path = api_paths.joined("v1", event["metadata"]["namespace"], "events")
             try:
-                self._api.create(f"/api/v1/namespaces/{namespace}/events", event, manager=ACCESS)
+                self._api.call("POST", path, event, manager=ACCESS)
             except FairleadError as error:
                 log.warning("an Event could not be written: %s", error)
 

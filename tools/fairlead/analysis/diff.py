@@ -78,7 +78,10 @@ def diff(
             webhooks, reviews, inventory.namespaces, complete=True, progress=progress
         )
         decisions = batch.decide(
-            [each.question(review) for review, each in zip(reviews, admissions, strict=True)],
+            [
+                admission.question(review)
+                for review, admission in zip(reviews, admissions, strict=True)
+            ],
             modules=modules,
             kubernetes=inventory.data(replicated),
             progress=progress,
@@ -86,10 +89,10 @@ def diff(
         )
         return map(Decision.admitted, decisions, admissions)
 
-    now, then = asked.of_cluster(cluster, settings, folder), asked.rendered(settings, folder)
+    now, rendered = asked.of_cluster(cluster, settings, folder), asked.rendered(settings, folder)
     modules = bundles.modules_of(deployed["data"])
     before = decide(now, modules, _replicated(deployed), "deployed")
-    after = decide(then, bundle.modules, settings.replicate, "new")
+    after = decide(rendered, bundle.modules, settings.replicate, "new")
     differences = []
     for subject in subjects:
         pairs = [(next(before), next(after)) for _ in subject.reviews]

@@ -12,7 +12,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 from fairlead.policy.instances import Instance
@@ -101,7 +101,7 @@ class Inventory:
     """
 
     def __init__(self, cluster: Cluster, progress: Progress, kinds: Sequence[Kind] = ()) -> None:
-        self._api = ApiServer(cluster.kubeconfig)
+        self._api = Objects(cluster.kubeconfig)
         self._progress = progress
         self._kinds = kinds
 
@@ -187,9 +187,7 @@ class Inventory:
     ) -> Iterator[dict[str, Any]]:
         what = path.rpartition("/")[2]
         selector = {"fieldSelector": fields}
-        listed = self._api.objects(
-            path, selector, metadata_only=metadata_only, version=lambda _: None
-        )
+        listed = self._api.collection(path, selector, metadata_only=metadata_only)
         for count, item in enumerate(listed):
             if count % 1000 == 0:
                 self._progress.update(

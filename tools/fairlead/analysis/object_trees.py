@@ -62,7 +62,7 @@ def of_files(paths: Sequence[Path]) -> Tree:
 
 
 def of_documents(documents: Sequence[files.Document]) -> Tree:
-    """The same, of documents that were read."""
+    """The objects of documents, as a tree."""
     tree: Tree = {}
     for resource, document in _known(documents):
         metadata = document.value.get("metadata") or {}

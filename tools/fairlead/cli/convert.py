@@ -33,13 +33,19 @@ def command(paths: tuple[Path, ...], output: str) -> int:
         "nextSteps": list(result.next_steps),
         "differences": list(result.differences),
         "notTakenOver": [
-            {"source": each.origin.source, "object": each.origin.object, "reason": each.reason}
-            for each in result.not_taken_over
+            {
+                "source": refusal.origin.source,
+                "object": refusal.origin.object,
+                "reason": refusal.reason,
+            }
+            for refusal in result.not_taken_over
         ],
     }
     out.emit(data, output, lambda _: out.line(result.text.rstrip()))
-    for each in result.not_taken_over:
-        out.warning(f"{each.origin.source}: not taken over: {each.origin.object}: {each.reason}")
+    for refusal in result.not_taken_over:
+        out.warning(
+            f"{refusal.origin.source}: not taken over: {refusal.origin.object}: {refusal.reason}"
+        )
     for step in result.next_steps:
         out.note(f"then run: {step}")
     return int(bool(result.not_taken_over))

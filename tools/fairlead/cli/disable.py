@@ -31,8 +31,8 @@ def command(intent: str | None, reason: str | None, target: registry.Target, out
 def show(result: dict[str, Any], output: str, nothing_changed: str) -> None:
     """Print which intents are disabled now."""
     rows = out.rows("disabled", ("intent", "by", "since", "reason"), result["disabled"])
-    nothing = "no intent is disabled"
-    out.emit(result, output, rows if result["disabled"] else lambda _: out.line(nothing))
+    sentence = "no intent is disabled"
+    out.emit(result, output, rows if result["disabled"] else lambda _: out.line(sentence))
     if not result["changed"]:
         out.note(f"nothing changed: {nothing_changed}")
     for warning in result["warnings"]:

@@ -95,7 +95,7 @@ def command(
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     settings = options.load(settings_file)
     cluster = registry.find(target) if live else None
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "settings": settings,
         "namespace": namespace,
         "namespace_labels": labels,
@@ -106,11 +106,11 @@ def command(
     }
     if fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS:
         with out.progress() as progress:
-            report = gate.check(paths, fail_on=fail_on, progress=progress, **given)
+            report = gate.check(paths, fail_on=fail_on, progress=progress, **arguments)
         gate_report.emit(report, output)
         return int(report.failed > 0)
     with out.progress() as progress:
-        evaluated = evaluate.evaluate(paths[0], progress=progress, **given)
+        evaluated = evaluate.evaluate(paths[0], progress=progress, **arguments)
     data = [_data(answer) for _, answer in evaluated]
 
     def draw(console: Console) -> None:

@@ -29,10 +29,10 @@ def lines(findings: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, A
     return [{**group[0], "objects": _named(group)} for group in groups.values()]
 
 
-def counts(of: Mapping[str, int], what: str) -> str:
+def counts(of: Mapping[str, int], noun: str) -> str:
     """The sum and the single counts as text, such as `12 pods: 10 placed, 2 not mapped`."""
     details = ", ".join(f"{count} {word}" for word, count in of.items() if count)
-    return f"{sum(of.values())} {what}{f': {details}' if details else ''}"
+    return f"{sum(of.values())} {noun}{f': {details}' if details else ''}"
 
 
 def _named(group: Sequence[Mapping[str, Any]]) -> str:

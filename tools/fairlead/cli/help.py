@@ -12,13 +12,15 @@ from fairlead.cli import output as out
 @click.pass_context
 def command(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the help of COMMAND, or of `fairlead`; the same as `--help`."""
-    shown = context.find_root()
+    group_context = context.find_root()
     for word in words:
-        if not isinstance(shown.command, click.Group):
-            raise click.UsageError(f"`{shown.command_path}` has no commands of its own.", shown)
-        name, subcommand, _ = shown.command.resolve_command(shown, [word])
+        if not isinstance(group_context.command, click.Group):
+            raise click.UsageError(
+                f"`{group_context.command_path}` has no commands of its own.", group_context
+            )
+        name, subcommand, _ = group_context.command.resolve_command(group_context, [word])
         assert subcommand is not None  # noqa: S101 - resolve_command raises otherwise
-        shown = click.Context(
-            subcommand, info_name=name, parent=shown, **subcommand.context_settings
+        group_context = click.Context(
+            subcommand, info_name=name, parent=group_context, **subcommand.context_settings
         )
-    out.line(shown.get_help())
+    out.line(group_context.get_help())

@@ -27,8 +27,8 @@ def command(output: str) -> None:
     `running` while its containers exist. Clusters of a context are not listed.
     """
     rows = [_row(cluster) for cluster in registry.known()]
-    shown = [{**row, "age": _age(row["created"])} for row in rows]
-    out.emit(rows, output, out.rows(None, ("name", "cluster", "age", "state"), shown))
+    cells = [{**row, "age": _age(row["created"])} for row in rows]
+    out.emit(rows, output, out.rows(None, ("name", "cluster", "age", "state"), cells))
 
 
 def _row(cluster: EmbeddedCluster | KindCluster) -> dict[str, Any]:

@@ -134,8 +134,8 @@ def _decisions(
             sys.stdout.flush()
         return
     entries = decision_logs.decisions(cluster, selection)[-lines:] if lines else []
-    shown = [decision_entries.summary(entry) for entry in entries]
-    out.emit(entries, output, out.rows(None, _COLUMNS, shown))
+    summaries = [decision_entries.summary(entry) for entry in entries]
+    out.emit(entries, output, out.rows(None, _COLUMNS, summaries))
 
 
 def _refuse_options_of_decisions() -> None:

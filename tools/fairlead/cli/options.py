@@ -47,8 +47,10 @@ manifests = click.argument(
 
 
 def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, also as kubectl has it: `-f FILE`. The command gets all of them as `paths`; none
-    only with its option `--host`, for which a cluster has them.
+    """Files and folders of manifests as arguments, and as kubectl takes them: `-f FILE`.
+
+    The command gets all of them as `paths`. There may be none only with its option `--host`, which
+    names the cluster that has them.
     """
 
     @click.argument(

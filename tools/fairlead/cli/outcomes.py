@@ -74,8 +74,8 @@ def _described(change: FieldChange) -> str:
         removed, added = _items([_text(item) for item in old], [_text(item) for item in new])
         parts = [f"removed {_short(item)}" for item in removed]
         return f"{change.path}: {', '.join([*parts, *(f'added {_short(item)}' for item in added)])}"
-    same = _common(old, new)
-    return f"{change.path}: {_short(old, same)} -> {_short(new, same)}"
+    length = _common(old, new)
+    return f"{change.path}: {_short(old, length)} -> {_short(new, length)}"
 
 
 def _items(old: Sequence[str], new: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -93,11 +93,11 @@ def _items(old: Sequence[str], new: Sequence[str]) -> tuple[list[str], list[str]
 def _common(old: Any, new: Any) -> int:
     """The number of characters that both values begin with, if that hides their difference."""
     texts = _text(old), _text(new)
-    same = next(
-        (place for place, (a, b) in enumerate(zip(*texts, strict=False)) if a != b),
+    length = next(
+        (index for index, (a, b) in enumerate(zip(*texts, strict=False)) if a != b),
         min(map(len, texts)),
     )
-    return same if same > _WIDTH // 2 else 0
+    return length if length > _WIDTH // 2 else 0
 
 
 def _text(value: Any) -> str:

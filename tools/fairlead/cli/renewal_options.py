@@ -18,7 +18,7 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.keeper import servers
 from fairlead.keeper.keeper import MANAGER, Keeper
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 
 _OPTIONS = (
     click.option(
@@ -85,7 +85,7 @@ def keeper(
     """The keeper for these options. With `rolls`, it restarts OPA's pods so that they read the new
     CA. Raises UsageError if the kubeconfig is unusable.
     """
-    api = ApiServer(kubeconfig)
+    api = Objects(kubeconfig, timeout=BRIEF)
     listed = servers.named(*renewal.named) if renewal.named else servers.pods(api)
     serving = servers.Serving(listed, pause=0.1 if renewal.named else 1.0)
     if rolls:

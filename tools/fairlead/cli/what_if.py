@@ -66,12 +66,16 @@ def command(
         comparisons = what_if.compare(
             paths, data_sources, changes, folder=policies_folder, progress=progress
         )
-    shown = [each for each in comparisons if each.changed or everything]
-    out.emit([_data(each) for each in shown], output, lambda console: _draw(shown, console))
+    listing = [comparison for comparison in comparisons if comparison.changed or everything]
+    out.emit(
+        [_data(comparison) for comparison in listing],
+        output,
+        lambda console: _draw(listing, console),
+    )
     if output == "table":
-        changed = sum(each.changed for each in comparisons)
+        changed = sum(comparison.changed for comparison in comparisons)
         out.note(f"{changed} of {len(comparisons)} workloads change")
-    return int(any(each.then.errors for each in comparisons))
+    return int(any(comparison.then.errors for comparison in comparisons))
 
 
 def _data(comparison: Comparison) -> dict[str, Any]:
@@ -104,19 +108,19 @@ def _data(comparison: Comparison) -> dict[str, Any]:
 def _draw(comparisons: Sequence[Comparison], console: Console) -> None:
     if not comparisons:
         return
-    priced = any(each.costs for each in comparisons)
+    priced = any(comparison.costs for comparison in comparisons)
     costs = ("costNow", "costThen") if priced else ()
-    failing = any(each.then.errors for each in comparisons)
+    failing = any(comparison.then.errors for comparison in comparisons)
     columns = ("workload", "now", "then", *costs, *(("errors",) if failing else ()))
     lines = [
         {
-            "workload": each.now.title,
-            "now": _shares(each.now),
-            "then": _shares(each.then),
-            **dict(zip(costs, each.costs or (None, None), strict=False)),
-            "errors": "; ".join(each.then.sentences),
+            "workload": comparison.now.title,
+            "now": _shares(comparison.now),
+            "then": _shares(comparison.then),
+            **dict(zip(costs, comparison.costs or (None, None), strict=False)),
+            "errors": "; ".join(comparison.then.sentences),
         }
-        for each in comparisons
+        for comparison in comparisons
     ]
     out.rows(None, columns, lines)(console)
 

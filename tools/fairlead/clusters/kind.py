@@ -165,9 +165,7 @@ class KindCluster(RemoteCluster):
             with TemporaryDirectory(prefix="fairlead-") as folder:
                 path = Path(folder) / "kubeconfig"
                 atomic_files.write_private(path, kubeconfig.encode())
-                marked = clients.Objects(clients.connect(path)).get(
-                    "v1", "ConfigMap", MARK, "kube-public"
-                )
+                marked = clients.Objects(path).get("v1", "ConfigMap", MARK, "kube-public")
         except FairleadError as error:
             return (
                 "does not answer, so that nobody knows whose it is "

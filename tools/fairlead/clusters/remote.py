@@ -81,7 +81,7 @@ class RemoteCluster:
 
     def objects(self) -> clients.Objects:
         """See the protocol."""
-        return clients.Objects(clients.connect(self.kubeconfig))
+        return clients.reach(self.kubeconfig)
 
     def running(self) -> bool:
         """Always true: others run the cluster, so it counts as running until a request fails."""
@@ -229,7 +229,7 @@ class RemoteCluster:
 
     @cached_property
     def _opa(self) -> OpaDeployment:
-        return OpaDeployment(self._api)
+        return OpaDeployment(self.kubeconfig)
 
     @cached_property
     def _access(self) -> PodDeployment:

@@ -162,7 +162,7 @@ def read_yaml(path: Path) -> list[Document]:
 def parse_yaml(
     text: str, path: Path, *, select: Callable[[yaml.Node], bool] | None = None
 ) -> list[Document]:
-    """The same for a text; messages name it by `path`.
+    """The documents of a YAML (or JSON) text that are not empty; messages name it by `path`.
 
     With `select`, only the documents for which it is true are read, and there may be none.
     """
@@ -216,7 +216,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """The same for a text; messages name it by `path`."""
+    """The value of a JSON text; messages name it by `path`. Raises InputError with the line."""
     try:
         return json.loads(text, object_pairs_hook=_each_key_once)
     except _Twice as error:

@@ -99,8 +99,8 @@ class Plugins:
                 findings.leave_out(origin, f"the plugin {plugin.name} is not read: keep it")
             elif plugin.configuration is not None:
                 part = document.part(["plugins", number, "configuration"])
-                own = files.Document(document.path, plugin.configuration, part)
-                self._collect_file(plugin.name, own, origin)
+                plugin_document = files.Document(document.path, plugin.configuration, part)
+                self._collect_file(plugin.name, plugin_document, origin)
             elif plugin.path:
                 self._elsewhere.append((origin, plugin.name, plugin.path))
 

@@ -7,15 +7,13 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import urllib3
-
 from fairlead.access import instants, requests
 from fairlead.access.requests import Request
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.kube import clients, transport
+from fairlead.kube import clients
 
 SUBJECT = "alice"
 NAMESPACE, ROLE, NAME = "shop", "reader", "demo"
@@ -42,7 +40,8 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
 
     Raises FairleadError if the guards are not in force within a minute.
     """
-    objects, api = cluster.objects(), clients.connect(cluster.kubeconfig)
+    objects = cluster.objects()
+    subject = clients.Objects(cluster.kubeconfig, user=SUBJECT, timeout=10.0)
     for manifest in _WORLD:
         objects.apply(manifest)
     progress.update("demo", "asking for access")
@@ -65,14 +64,7 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
     for second in range(first, int(LENGTH.total_seconds()) + AFTERWARDS + 1):
         # A tenth later, so that a request at either end tells what holds from then on.
         time.sleep(max(0.0, start + second + 0.1 - time.time()))
-        answer = transport.send(
-            api,
-            "GET",
-            _PODS,
-            headers={"Impersonate-User": SUBJECT},
-            timeout=urllib3.Timeout(total=10.0),
-        )
-        answer.drain_conn()
+        answer = subject.request("GET", _PODS)
         (line,) = requests.listed(objects, NAMESPACE)
         progress.update("demo", f"second {second}: {SUBJECT} gets {answer.status}")
         rows.append(

@@ -11,7 +11,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import files, paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.kube import clients, rest
+from fairlead.kube import clients, responses
 from fairlead.kube.errors import Refused
 from fairlead.settings.models import Settings
 
@@ -128,4 +128,4 @@ def _row(
 
 def _plain(message: str) -> str:
     """The policy's part of a denial, without the API server's words around it."""
-    return rest.DENIAL.split(message, maxsplit=1)[-1]
+    return responses.DENIAL.split(message, maxsplit=1)[-1]

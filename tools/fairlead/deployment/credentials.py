@@ -69,7 +69,7 @@ class Tls:
             return self.ca
 
     @property
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         """How long the certificate and its CA are still valid; negative after the end of either."""
         return min(map(certificates.not_after, (self.certificate, self.issuer))) - datetime.now(UTC)
 
@@ -97,17 +97,17 @@ class Credentials:
         return cls(token, tls.certificate, tls.key, tls.ca)
 
     def having(self, tls: Tls) -> Credentials:
-        """The same tokens with this certificate."""
+        """These credentials with another certificate."""
         return replace(Credentials.of(self.token, tls), scoped=self.scoped)
 
     def opening(self, scopes: Sequence[str]) -> Credentials:
-        """The same with tokens for just these scopes: those there are, and else new ones."""
+        """These credentials with tokens for just these scopes, new ones where missing."""
         return replace(
             self, scoped={name: self.scoped.get(name) or (fresh_token(),) for name in scopes}
         )
 
     def renewing(self, scopes: Iterable[str]) -> Credentials:
-        """The same with a new token for each of these scopes; the one before stays valid."""
+        """These credentials with a new token for each of the scopes; the old one stays valid."""
         renewed = {name: (fresh_token(), *self.scoped[name][:1]) for name in scopes}
         return replace(self, scoped={**self.scoped, **renewed})
 
@@ -139,9 +139,9 @@ class Credentials:
         return Tls(self.certificate, self.key, self.ca)
 
     @property
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         """How long the certificate and its CA are still valid; negative after the end of either."""
-        return self.tls.left
+        return self.tls.remaining
 
     @property
     def digest(self) -> str:

@@ -115,7 +115,7 @@ def _stored(rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def _validating(asked: Asked, request: Request) -> Asked:
-    """The same for the validating phase.
+    """The webhook for the validating phase.
 
     API servers accept no patch there. If the policy still wants one, the call fails, and if
     enforcement is `warn`, nothing may be refused.

@@ -53,8 +53,8 @@ class Archive:
         return metadata if isinstance(metadata, dict) else {}
 
     def with_metadata(self, **values: Any) -> Archive:
-        """The same without its signature, and with these values in the manifest's metadata; those
-        that are None are left out.
+        """This bundle without its signature, and with these values in its manifest's metadata;
+        values that are None are left out.
         """
         metadata = {key: value for key, value in {**self._metadata, **values}.items() if value}
         files = {path: content for path, content in self.files.items() if path != SIGNATURES}

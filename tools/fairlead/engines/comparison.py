@@ -78,10 +78,10 @@ def _different(expected: Any, actual: Any, path: str) -> list[str]:
             for key, value in expected.items()
             for line in _different(value, actual.get(key), f"{path}.{key}")
         ]
-    same = expected == actual and isinstance(expected, bool) == isinstance(actual, bool)
+    is_equal = expected == actual and isinstance(expected, bool) == isinstance(actual, bool)
     return (
         []
-        if same
+        if is_equal
         else [f"{path}: expected {expected!r}, got {'none' if actual is None else repr(actual)}"]
     )
 

@@ -29,17 +29,17 @@ def texts() -> Mapping[Path, str]:
 def _with_part(page: Path, text: str, name: str, part: str) -> str:
     """The text of the page with another part of this name."""
     mark = _BEGIN.format(name)
-    before, begin, rest = text.partition(mark)
-    _, end, after = rest.partition(_END)
+    before, begin, remaining = text.partition(mark)
+    _, end, after = remaining.partition(_END)
     if not begin or not end:
         raise InputError(page, f"lacks the lines {mark} and {_END}: put them back")
     return f"{before}{mark}\n\n{part}\n{_END}{after}"
 
 
-def table(every: Sequence[Case], engines: Sequence[Engine]) -> str:
+def table(cases: Sequence[Case], engines: Sequence[Engine]) -> str:
     """A table of intents and engines, and below it the reasons why cases cannot be expressed."""
     by_intent: dict[str, list[Case]] = {}
-    for case in every:
+    for case in cases:
         by_intent.setdefault(case.intent, []).append(case)
     lines = [
         f"| intent | cases | {' | '.join(f'`{engine.name}`' for engine in engines)} |",
@@ -53,14 +53,14 @@ def table(every: Sequence[Case], engines: Sequence[Engine]) -> str:
             reasons.update((engine.name, intent, reason) for reason in missing)
             cells.append(_cell(len(of_intent), len(missing)))
         lines.append(f"| `{intent}` | {len(of_intent)} | {' | '.join(cells)} |")
-    listed = []
+    notes = []
     for (engine_name, intent, reason), count in sorted(reasons.items()):
         of = f"{count} case{'s' if count > 1 else ''} of `{intent}`"
-        listed.append(f"- `{engine_name}` cannot express {of}: {reason}.")
-    return "\n".join([*lines, *(["", *listed] if listed else [])]) + "\n"
+        notes.append(f"- `{engine_name}` cannot express {of}: {reason}.")
+    return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
 
 
-def _cell(every: int, missing: int) -> str:
+def _cell(total: int, missing: int) -> str:
     if not missing:
         return "all"
-    return f"{every - missing}" if missing < every else "none"
+    return f"{total - missing}" if missing < total else "none"

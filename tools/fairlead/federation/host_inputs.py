@@ -22,7 +22,7 @@ from fairlead.federation import karmada
 from fairlead.federation.members import Member
 from fairlead.federation.reached import is_ours
 from fairlead.kube import resources
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.sync.desired import Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.watches import Watch
@@ -142,7 +142,7 @@ def followed(host: Member, selector: str) -> Iterator[HostInputs]:
     with TemporaryDirectory(prefix="fairlead-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         atomic_files.write_private(kubeconfig, host.kubeconfig.encode())
-        api = ApiServer(kubeconfig)
+        api = Objects(kubeconfig, timeout=BRIEF)
         watches = [
             Watch(api, source, chosen, inputs, metrics) for source, chosen in followed_sources
         ]

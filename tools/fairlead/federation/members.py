@@ -64,7 +64,7 @@ class Member:
         with TemporaryDirectory(prefix="fairlead-") as folder:
             file = Path(folder) / "kubeconfig"
             atomic_files.write_private(file, self.kubeconfig.encode())
-            return clients.Objects(clients.connect(file), field_manager=FIELD_MANAGER)
+            return clients.reach(file, field_manager=FIELD_MANAGER)
 
 
 def parsed(texts: Iterable[str], kubeconfig: Path | None) -> list[Member]:

@@ -18,7 +18,7 @@ from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import renewal
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed, Secret
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.events import event
 from fairlead.pki import certificates
 
@@ -50,7 +50,7 @@ class Keeper:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Objects,
         servers: renewal.Servers,
         *,
         valid: timedelta,
@@ -126,7 +126,7 @@ class Keeper:
         )
 
     def _due(self, secret: Secret) -> bool:
-        return secret.tls is None or secret.tls.left <= self._before
+        return secret.tls is None or secret.tls.remaining <= self._before
 
     def _renew(self) -> None:
         secret = self._deployed.secret()  # read again: now nobody else changes it
@@ -192,7 +192,7 @@ class Keeper:
         log.log(logging.INFO if kind == "Normal" else logging.WARNING, "%s", message)
         try:
             report = event(kind, reason, message, about=_SECRET, component=MANAGER)
-            self._api.create(_EVENTS, report, manager=MANAGER)
+            self._api.call("POST", _EVENTS, report, manager=MANAGER)
         except FairleadError as error:
             log.warning("the Event could not be written: %s", error)
 

@@ -23,7 +23,7 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import KEEPER, NAMESPACE, PART_OF
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import APPLY, MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Lease:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Objects,
         holder: str,
         *,
         name: str = NAME,
@@ -108,7 +108,7 @@ class Lease:
         asked.
         """
         try:
-            self._api.get(self._path)
+            self._api.call("GET", self._path)
         except ApiServerError as error:
             if error.status != 404 and (forbidden or error.status != 403):
                 raise
@@ -161,7 +161,7 @@ class Lease:
 
     def _found(self) -> dict[str, Any]:
         try:
-            return self._api.get(self._path)
+            return self._api.call("GET", self._path)
         except ApiServerError as error:
             if error.status != 404 or not self._restored:
                 raise
@@ -178,12 +178,19 @@ class Lease:
             },
             "spec": spec,
         }
-        return self._api.apply(self._path, manifest, manager=f"{self._name}-lease")
+        # Unlike a POST, RBAC can allow a PATCH that creates for one name alone.
+        return self._api.call(
+            "PATCH",
+            self._path,
+            manifest,
+            manager=f"{self._name}-lease",
+            content_type=APPLY,
+        )
 
     def _renew(self, ended: Event) -> None:
         while not ended.wait(self._pace.renewed):
             try:
-                lease = self._api.get(self._path)
+                lease = self._api.call("GET", self._path)
                 if (lease.get("spec") or {}).get("holderIdentity") != self._holder:
                     self._until = float("-inf")
                     return
@@ -195,7 +202,7 @@ class Lease:
         holding, self._until = time.monotonic() < self._until, float("-inf")
         if holding:
             try:
-                lease = self._api.get(self._path)
+                lease = self._api.call("GET", self._path)
                 if (lease.get("spec") or {}).get("holderIdentity") == self._holder:
                     self._write(lease["metadata"]["resourceVersion"], "")
             except ApiServerError as error:
@@ -217,10 +224,12 @@ class Lease:
         if acquired:
             spec |= {"acquireTime": now, "leaseTransitions": transitions}
         try:
-            self._api.patch(
+            self._api.call(
+                "PATCH",
                 self._path,
                 {"metadata": {"resourceVersion": version}, "spec": spec},
                 manager=self._name,
+                content_type=MERGE,
             )
         except ApiServerError as error:
             if error.status == 409:

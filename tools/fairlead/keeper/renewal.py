@@ -78,7 +78,7 @@ def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress
     """
     secret = deployed.secret()
     fresh = Tls.fresh(valid)
-    if secret is None or secret.tls is None or secret.tls.left <= timedelta(0):
+    if secret is None or secret.tls is None or secret.tls.remaining <= timedelta(0):
         progress.update("certificate", "replacing the expired certificate")
         _publish(deployed, servers, fresh)
     else:

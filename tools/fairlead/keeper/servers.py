@@ -19,7 +19,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import SERVICE_NAMES, Tls
 from fairlead.deployment.names import CAS_ANNOTATION, NAMESPACE, OPA_PODS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT
 
 log = logging.getLogger(__name__)
@@ -56,13 +56,13 @@ def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[]
     return lambda: servers
 
 
-def pods(api: ApiServer) -> Callable[[], list[Server]]:
+def pods(api: Objects) -> Callable[[], list[Server]]:
     """A function that lists the servers in OPA's pods at the time of the call. It raises
     ApiServerError if the pods cannot be listed.
     """
     return lambda: [
         server
-        for pod in api.get(_PODS, labelSelector=OPA_PODS).get("items") or ()
+        for pod in api.collection(_PODS, {"labelSelector": OPA_PODS})
         for server in of_pod(pod)
     ]
 
@@ -153,7 +153,7 @@ class Rolled(Serving):
     """
 
     def __init__(
-        self, api: ApiServer, list_servers: Callable[[], list[Server]], *, manager: str
+        self, api: Objects, list_servers: Callable[[], list[Server]], *, manager: str
     ) -> None:
         super().__init__(list_servers)
         self._api = api
@@ -163,7 +163,7 @@ class Rolled(Serving):
         """Replace the pods, unless they were started with these `cas`."""
         annotations = {CAS_ANNOTATION: digest(cas)}
         patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-        self._api.patch(_DEPLOYMENT, patch, manager=self._manager)
+        self._api.call("PATCH", _DEPLOYMENT, patch, manager=self._manager, content_type=MERGE)
         waiting.until(
             self._rolled_out,
             deadline=DEADLINE,
@@ -173,7 +173,7 @@ class Rolled(Serving):
         return True
 
     def _rolled_out(self) -> bool:
-        deployment = self._api.get(_DEPLOYMENT)
+        deployment = self._api.call("GET", _DEPLOYMENT)
         status, replicas = deployment.get("status") or {}, deployment["spec"].get("replicas", 1)
         if (status.get("observedGeneration") or 0) < deployment["metadata"]["generation"]:
             return False

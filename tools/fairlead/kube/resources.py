@@ -39,6 +39,11 @@ class Resource:
         return "/".join(filter(None, (self.group, self.version, self.name)))
 
     @property
+    def api_version(self) -> str:
+        """The group and the version, as manifests have them."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def path(self) -> str:
         """The path under which the API server lists it, in all namespaces."""
         return f"/apis/{self}" if self.group else f"/api/{self}"

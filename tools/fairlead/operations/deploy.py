@@ -194,7 +194,7 @@ def _credentials_and_objects(
     valid = settings.certificates.valid
     credentials = deployed_state.credentials(objects) or Credentials.fresh(valid=valid)
     tls = credentials.tls
-    if credentials.left <= timedelta(0):  # nobody can be refused for it any more
+    if credentials.remaining <= timedelta(0):  # nobody can be refused for it any more
         tls = Tls.fresh(valid)
     credentials = credentials.having(tls).opening(token_scopes.wanted(settings))
     rendered = manifests.render_objects(

@@ -35,18 +35,18 @@ def collect(cluster: Cluster, folder: Path) -> list[Path]:
     errors.txt says why.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
+    paths: list[Path] = []
     errors: list[str] = []
 
-    def keep(name: str, read: Callable[[], Iterable[str]]) -> None:
+    def keep(name: str, lines: Callable[[], Iterable[str]]) -> None:
         try:
-            text = "".join(read())
+            text = "".join(lines())
         except FairleadError as error:
             errors.append(f"{name}: {error}")
             return
         path = folder / name.replace("/", "_")
         path.write_text(text, encoding="utf-8")
-        written.append(path)
+        paths.append(path)
 
     keep("status.json", lambda: _json(status(cluster)))
     keep("events.json", lambda: _listed(cluster, "v1", "Event"))
@@ -65,7 +65,7 @@ def collect(cluster: Cluster, folder: Path) -> list[Path]:
         keep(f"{server}.log", functools.partial(cluster.logs, server, _LINES, False))
     if errors:
         keep("errors.txt", lambda: "\n".join(errors) + "\n")
-    return written
+    return paths
 
 
 def _listed(cluster: Cluster, version: str, kind: str) -> str:

@@ -295,7 +295,7 @@ def _earlier(stored: Mapping[str, Any]) -> Entry:
 
 
 def _time(stored: str) -> str:
-    """A stored time as all times are shown; empty if it is none."""
+    """A stored time in the form that commands print; empty if it cannot be read."""
     try:
         return texts.time(datetime.fromisoformat(stored))
     except ValueError:

@@ -14,14 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kubernetes import client
-
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients, discovery, labels
+from fairlead.kube import api_paths, clients, discovery, labels
 from fairlead.kube.errors import Refused
 from fairlead.opa import arguments
 from fairlead.settings.models import Settings
@@ -74,10 +72,10 @@ def check(
 
     Raises FairleadError if the API server does not answer.
     """
-    api = clients.connect(cluster.kubeconfig)
-    kinds = discovery.kinds(api)
-    findings = [_version(api), *_kinds(kinds, rendered), *_rights(api, kinds, rendered)]
-    findings += _namespace(clients.Objects(api), rendered)
+    objects = clients.Objects(cluster.kubeconfig)
+    kinds = objects.kinds()
+    findings = [_version(objects), *_kinds(kinds, rendered), *_rights(objects, kinds, rendered)]
+    findings += _namespace(objects, rendered)
     if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
         findings.append(Finding("certificates", False, too_short))
     return [*findings, _node_labels(settings.pool_keys())]
@@ -151,23 +149,23 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
 
 
 def _nowhere(target: Mapping[str, Any]) -> dict[str, Any]:
-    """The same OPA, at a path that OPA refuses to everyone."""
+    """The target with a path that OPA refuses to everyone."""
     if "url" in target:
         return {**target, "url": f"{target['url'].rstrip('/')}/{PROBE}"}
     return {**target, "service": {**target["service"], "path": f"/{PROBE}"}}
 
 
-def _version(api: client.ApiClient) -> Finding:
-    with clients.explained("cannot read the version"):
-        version = client.VersionApi(api).get_code()
-    number = tuple(int(re.sub(r"\D.*", "", part) or 0) for part in (version.major, version.minor))
+def _version(objects: clients.Objects) -> Finding:
+    version = objects.call("GET", "/version", what="cannot read the version")
+    parts = (version["major"], version["minor"])
+    number = tuple(int(re.sub(r"\D.*", "", part) or 0) for part in parts)
     if number >= OLDEST:
-        return Finding("version", True, str(version.git_version))
+        return Finding("version", True, version["gitVersion"])
     oldest = ".".join(map(str, OLDEST))
     return Finding(
         "version",
         False,
-        f"the API server is {version.git_version}, and Fairlead needs {oldest} or newer: upgrade "
+        f"the API server is {version['gitVersion']}, and Fairlead needs {oldest} or newer: upgrade "
         "the control plane",
     )
 
@@ -189,16 +187,16 @@ def _way_out(version: str) -> str:
 
 
 def _rights(
-    api: client.ApiClient, kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]
+    objects: clients.Objects, kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]
 ) -> list[Finding]:
-    if _may(api, _Right("*", "*", "*", None)):
+    if _may(objects, _Right("*", "*", "*", None)):
         rights = {*_needed(kinds, rendered), *(right for _, right in _granted(rendered))}
         return [Finding("rights", True, f"all {len(rights)} permissions are held")]
     answers: dict[_Right, bool] = {}
 
     def may(right: _Right) -> bool:
         if right not in answers:
-            answers[right] = _may(api, right)
+            answers[right] = _may(objects, right)
         return answers[right]
 
     missing = [right for right in dict.fromkeys(_needed(kinds, rendered)) if not may(right)]
@@ -298,21 +296,23 @@ def _place(right: _Right) -> str:
     )
 
 
-def _may(api: client.ApiClient, right: _Right) -> bool:
+def _may(objects: clients.Objects, right: _Right) -> bool:
     resource, _, subresource = right.resource.partition("/")
-    resource_attributes = {
+    attributes = {
         "verb": right.verb,
         "group": right.group,
         "resource": resource,
         "subresource": subresource,
+        "namespace": right.namespace or "",
     }
-    attributes = client.V1ResourceAttributes(**resource_attributes, namespace=right.namespace or "")
-    spec = client.V1SelfSubjectAccessReviewSpec(resource_attributes=attributes)
-    with clients.explained("cannot ask for one's rights"):
-        answer = client.AuthorizationV1Api(api).create_self_subject_access_review(
-            client.V1SelfSubjectAccessReview(spec=spec)
-        )
-    return bool(answer.status and answer.status.allowed)
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    what = "cannot ask for one's rights"
+    answer = objects.call("POST", api_paths.path_of(review, None), review, what=what)
+    return (answer.get("status") or {}).get("allowed") is True
 
 
 def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:

@@ -34,8 +34,7 @@ from fairlead.deployment.names import (
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube import clients, discovery
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
@@ -158,20 +157,17 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
     """Replace the certificate if it lasts no longer than `before`. Raises as `certificate`."""
     credentials = deployed_state.credentials(cluster.objects())
-    if credentials is None or credentials.left > before:
+    if credentials is None or credentials.remaining > before:
         return
     with alone(cluster) as deployed:
         secret = deployed.secret()  # checked again: a keeper may have done it meanwhile
-        if secret and secret.tls and secret.tls.left <= before:
+        if secret and secret.tls and secret.tls.remaining <= before:
             _replace(cluster, deployed, progress)
 
 
 def require_cert_manager(cluster: Cluster) -> None:
     """Raises UsageError if the cluster does not serve cert-manager's API."""
-    kinds = {
-        (kind.api_version, kind.name)
-        for kind in discovery.kinds(clients.connect(cluster.kubeconfig))
-    }
+    kinds = {(kind.api_version, kind.name) for kind in cluster.objects().kinds()}
     if not {("cert-manager.io/v1", "Certificate"), ("cert-manager.io/v1", "Issuer")} <= kinds:
         raise UsageError(
             f"cluster {cluster.name} has no cert-manager (cert-manager.io/v1 is not served): "
@@ -211,7 +207,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody
     else changes the objects for minutes.
     """
-    api = ApiServer(cluster.kubeconfig)
+    api = clients.Objects(cluster.kubeconfig, timeout=clients.BRIEF)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
     with lease.held(forbidden=forbidden) as leading:
         yield Deployed(api, manager=clients.FIELD_MANAGER, check=lease.check, alone=leading)

@@ -27,21 +27,28 @@ def of_openapi(document: Mapping[str, Any]) -> dict[PurePosixPath, dict[str, Any
         if "metadata" not in definition.get("properties", {}) or len(kinds) != 1:
             continue
         (kind,) = kinds
-        needed = _needed(name, definitions)
-        if kind["kind"].endswith("List") or not _stable(kind["version"]) or _RECURSIVE in needed:
+        dependencies = _needed(name, definitions)
+        if (
+            kind["kind"].endswith("List")
+            or not _stable(kind["version"])
+            or _RECURSIVE in dependencies
+        ):
             continue
         group = kind["group"].split(".")[0] or "core"
         path = PurePosixPath("kubernetes", group, kind["version"], f"{kind['kind']}.json")
         schemas[path] = {
             **_typed(definition),
-            "definitions": {below: _typed(definitions[below]) for below in sorted(needed - {name})},
+            "definitions": {
+                dependency: _typed(definitions[dependency])
+                for dependency in sorted(dependencies - {name})
+            },
         }
     return schemas
 
 
 def of_crd(manifest: Mapping[str, Any]) -> dict[PurePosixPath, dict[str, Any]]:
     """The schemas of a CustomResourceDefinition's versions, by their files below tools/schemas.
-    Raises KeyError, TypeError if it is none.
+    Raises KeyError, TypeError for a malformed one.
     """
     spec = manifest["spec"]
     group, kind = spec["group"].split(".")[0], spec["names"]["kind"]
@@ -86,14 +93,14 @@ def _stable(version: str) -> bool:
 
 def _needed(name: str, definitions: Mapping[str, Any]) -> set[str]:
     """The names of a definition and of all that it refers to."""
-    needed: set[str] = set()
+    dependencies: set[str] = set()
     waiting = [name]
     while waiting:
         name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
+        if name not in dependencies:
+            dependencies.add(name)
             waiting += _references(definitions[name])
-    return needed
+    return dependencies
 
 
 def _references(value: Any) -> Iterator[str]:
@@ -118,7 +125,7 @@ def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "properties" in schema:
         typed["additionalProperties"] = False
         typed["properties"] = {
-            name: _typed(below) for name, below in sorted(schema["properties"].items())
+            name: _typed(part) for name, part in sorted(schema["properties"].items())
         }
     elif isinstance(schema.get("additionalProperties"), dict):
         typed["additionalProperties"] = _typed(schema["additionalProperties"])

@@ -48,7 +48,7 @@ def find(path: Path | None) -> Path | None:
     if path is not None:
         return path
     places = (Path.cwd() / FILE, paths.root() / FILE)
-    return next((place for place in places if place.exists()), None)
+    return next((candidate for candidate in places if candidate.exists()), None)
 
 
 def load(path: Path | None = None, rules: Rules = _none) -> Settings:
@@ -89,81 +89,88 @@ def parse(document: files.Document, policies: Sequence[str] = (), rules: Rules =
     METADATA of a policy cannot be read.
     """
     settings = document.parse(Settings)
-    place = document.path.absolute().parent
-    own = [str((place / folder).resolve()) for folder in settings.policies]
-    for number, folder in enumerate(own):
+    folder_of_file = document.path.absolute().parent
+    folders = [str((folder_of_file / folder).resolve()) for folder in settings.policies]
+    for number, folder in enumerate(folders):
         if not Path(folder).is_dir():
             problem = f"policies: there is no folder {folder}: create it, or remove it"
             raise InputError(document.path, problem, line=document.line(["policies", number]))
-    settings = settings.model_copy(update={"policies": own})
-    places = [intents.builtin_folder(), *map(Path, [*own, *policies])]
-    known = {intent.name: intent for place in places for intent in intents.in_folder(place)}
-    problems = sorted(_problems(document, settings, known))
-    if problems := problems or sorted(_against(rules, document, settings, known)):
+    settings = settings.model_copy(update={"policies": folders})
+    places = [intents.builtin_folder(), *map(Path, [*folders, *policies])]
+    known_intents = {
+        intent.name: intent
+        for folder_of_file in places
+        for intent in intents.in_folder(folder_of_file)
+    }
+    problems = sorted(_problems(document, settings, known_intents))
+    if problems := problems or sorted(_against(rules, document, settings, known_intents)):
         (line, problem), *further = problems
         raise InputError(document.path, problem, line=line, further=further)
     return settings
 
 
 def _against(
-    rules: Rules, document: files.Document, settings: Settings, known: Mapping[str, Intent]
+    rules: Rules,
+    document: files.Document,
+    settings: Settings,
+    by_name: Mapping[str, Intent],
 ) -> Iterator[tuple[int, str]]:
     """The parameters that the settings give against the rules."""
-    given = []
-    for name, chosen in settings.intents.items():
-        if chosen.enabled and chosen.parameters:
-            intent = known[chosen.intent or name]
-            given.append(Given(name, intent, intent.parameters(chosen.parameters)))
-    for each, mistake in rules(given):
-        line = document.line(["intents", each.name, *mistake.location]) or 0
-        yield line, f"intents.{each.name}.{mistake.text}"
+    instances = []
+    for name, instance in settings.intents.items():
+        if instance.enabled and instance.parameters:
+            intent = by_name[instance.intent or name]
+            instances.append(Given(name, intent, intent.parameters(instance.parameters)))
+    for broken, mistake in rules(instances):
+        line = document.line(["intents", broken.name, *mistake.location]) or 0
+        yield line, f"intents.{broken.name}.{mistake.text}"
 
 
 def _problems(
-    document: files.Document, settings: Settings, known: Mapping[str, Intent]
+    document: files.Document, settings: Settings, by_name: Mapping[str, Intent]
 ) -> Iterator[tuple[int, str]]:
     """What is wrong with the intents that the settings name, and with their parameters."""
-    for name, chosen in settings.intents.items():
-        for mistake in _of_instance(name, chosen, known):
+    for name, instance in settings.intents.items():
+        for mistake in _of_instance(name, instance, by_name):
             yield document.line(["intents", name, *mistake.location]) or 0, mistake.text
     modes = document.value.get("enforcement")
     for name in modes if isinstance(modes, dict) else ():
-        if name not in {*known, *settings.intents}:
-            text = f"enforcement: there is no intent {name!r}: use one of {_listed(known)}"
+        if name not in {*by_name, *settings.intents}:
+            text = f"enforcement: there is no intent {name!r}: use one of {_listed(by_name)}"
             yield document.line(["enforcement", name]) or 0, text
 
 
 def _of_instance(
-    name: str, chosen: IntentSettings, known: Mapping[str, Intent]
+    name: str, instance: IntentSettings, by_name: Mapping[str, Intent]
 ) -> Iterator[Mistake]:
     """What is wrong with one instance of an intent; locations begin at the instance."""
-    if chosen.intent is None and name not in known:
+    if instance.intent is None and name not in by_name:
         yield Mistake(
             (),
-            f"intents: there is no intent {name!r}: use one of {_listed(known)}, or say with "
+            f"intents: there is no intent {name!r}: use one of {_listed(by_name)}, or say with "
             "`intent:` which of them it is an instance of",
         )
         return
-    if name not in known and (illegal := intents.name_problem(name.replace("-", "_"))):
+    if name not in by_name and (illegal := intents.name_problem(name.replace("-", "_"))):
         yield Mistake((), f"intents.{name}: {illegal}")
-    intent = known.get(chosen.intent or name)
+    intent = by_name.get(instance.intent or name)
     if intent is None:
-        text = f"there is no intent {chosen.intent!r}: use one of {_listed(known)}"
+        text = f"there is no intent {instance.intent!r}: use one of {_listed(by_name)}"
         yield Mistake(("intent",), f"intents.{name}.intent: {text}")
         return
-    if name in known and intent.name != name:
+    if name in by_name and intent.name != name:
         text = f"{name!r} is an intent of its own: choose another name for this instance"
         yield Mistake(("intent",), f"intents.{name}.intent: {text}")
     if intent.metadata.decides_on_namespaces and name != intent.name:
         text = f"{intent.name} itself decides on namespaces, so there is only one instance of it"
         yield Mistake(("intent",), f"intents.{name}.intent: {text}: change intents.{intent.name}")
-    if intent.metadata.decides_on_namespaces and chosen.namespaces.expressions:
+    if intent.metadata.decides_on_namespaces and instance.namespaces.expressions:
         text = "itself decides on namespaces: use exempt.namespaces, or change their labels"
         yield Mistake(("namespaces",), f"intents.{name}.namespaces: {intent.name} {text}")
-    if chosen.enabled:
-        for problem in intent.problems(chosen.parameters):
+    if instance.enabled:
+        for problem in intent.problems(instance.parameters):
             yield Mistake(problem.location, f"intents.{name}.{problem.text}")
 
 
-def _listed(known: Mapping[str, Intent]) -> str:
-    return ", ".join(sorted(known))
+def _listed(names: Mapping[str, Intent]) -> str:
+    return ", ".join(sorted(names))

@@ -124,9 +124,7 @@ def may_hide(text: str, replicated: Sequence[Sequence[str]]) -> bool:
     match = _PACKAGE.match(text)
     root = match[1] if match else None
     names = (
-        set(OPAS_OWN)
-        if root == "system"
-        else {place[-1] for place in replicated if place[0] == root}
+        set(OPAS_OWN) if root == "system" else {path[-1] for path in replicated if path[0] == root}
     )
     return bool(names) and any(name in text for name in {*names, "\\u"})
 
@@ -143,21 +141,21 @@ def of_rules(
     for path in rules or ():
         if path[:2] == ["data", "system"] and path[2:3] and path[2] in OPAS_OWN:
             return problem("forbidden_package", FROM_FILES.format(path[2]), id_, row)
-        for place in replicated:
-            shared = min(len(path) - 1, len(place))
-            if path[1 : 1 + shared] == list(place[:shared]):
-                return problem("forbidden_package", HIDING.format(".".join(place)), id_, row)
+        for hidden in replicated:
+            shared = min(len(path) - 1, len(hidden))
+            if path[1 : 1 + shared] == list(hidden[:shared]):
+                return problem("forbidden_package", HIDING.format(".".join(hidden)), id_, row)
     return None
 
 
 def of_place(id_: str, replicated: Sequence[Sequence[str]]) -> Problem | None:
     """Why a document must not be loaded, by its path in data; None if it may."""
     path = id_.split("/")
-    for place in replicated:
-        if path[: len(place)] == list(place[: len(path)]):
+    for store_path in replicated:
+        if path[: len(store_path)] == list(store_path[: len(path)]):
             return problem(
                 "forbidden_path",
-                f"objects are replicated to {'/'.join(place)}: choose another name",
+                f"objects are replicated to {'/'.join(store_path)}: choose another name",
                 id_,
             )
     return None
@@ -170,10 +168,10 @@ def conflicts(error: Problem) -> bool:
 
 def renamed(error: Problem, before: str, after: str) -> Problem:
     """A problem with the id of its policy replaced everywhere."""
-    named: Problem = json.loads(
+    copy: Problem = json.loads(
         json.dumps(error).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1])
     )
-    return named
+    return copy
 
 
 def of_document(id_: str, text: str) -> Problem | None:

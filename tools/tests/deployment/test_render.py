@@ -165,7 +165,7 @@ def test_a_certificate_that_ends_soon_is_renewed_and_its_ca_stays_trusted(
     assert verified(new.certificate, new.ca)
     assert verified(old.certificate, new.ca) is (left > timedelta(0))
     assert verified(new.certificate, old.ca) is not renewed
-    assert new.left > RENEW
+    assert new.remaining > RENEW
     assert bundles(result.objects) == {new.ca}
     assert ("certificate renewed, until" in result.notes[0]) is renewed
     assert rendered(path).notes == ()

@@ -10,7 +10,8 @@ import pytest
 from fairlead.engines.base import Decision
 from fairlead.engines.live.marker import Marker
 from fairlead.engines.live.scene import Scene, _target
-from fairlead.kube.rest import Response, Rest
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from fairlead.policy.cases import Case, Expect, Request
 from fairlead.settings.models import Settings
 
@@ -76,7 +77,7 @@ def test_a_pod_whose_subresource_is_asked_for_is_not_scheduled() -> None:
     assert (bound["kind"], bound["metadata"]) == ("Pod", {"name": "web"})
 
 
-class Rival(Rest):
+class Rival(Objects):
     """An API server that holds one pod, which somebody deletes once: just before the request with
     this method arrives.
     """

@@ -17,12 +17,20 @@ from typing import Any, Self
 import yaml
 
 from fairlead.clusters import contexts
-from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, process_list
+from fairlead.clusters.embedded import (
+    client,
+    control_plane,
+    nodes,
+    pki,
+    ports,
+    process_list,
+    readiness,
+)
 from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files, locks, paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
+from fairlead.kube import api_paths, clients
 from fairlead.programs import toolchain
 
 _HERE = Path(__file__).parent
@@ -30,7 +38,6 @@ STAGES = _HERE / "stages.yaml"
 """The behaviour of the simulated nodes."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -60,7 +67,7 @@ class BareCluster:
 
     def objects(self) -> clients.Objects:
         """See fairlead.clusters.base.Cluster."""
-        return clients.Objects(clients.connect(self.kubeconfig))
+        return clients.reach(self.kubeconfig)
 
     def running(self) -> bool:
         """Whether the cluster runs, or is being started."""
@@ -138,7 +145,7 @@ class BareCluster:
         manifests = nodes.manifests(
             pools, node_label=node_label, labels=labels, taints=taints, resources=resources
         )
-        nodes.add(self._api(), manifests, deadline)
+        nodes.add(self._objects(), manifests, deadline)
 
     def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
         """Write a kubeconfig to `path` for an existing service account, and its token to
@@ -147,16 +154,13 @@ class BareCluster:
         The token lasts as long as the cluster's certificates, as no kubelet renews it. Raises
         FairleadError.
         """
-        where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
-        seconds = int(pki.VALID.total_seconds())
-        answer = self._api().create(
-            where,
-            {
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenRequest",
-                "spec": {"expirationSeconds": seconds},
-            },
-        )
+        where = api_paths.joined("v1", namespace, "serviceaccounts", service_account, "token")
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": int(pki.VALID.total_seconds())},
+        }
+        answer = self._objects().call("POST", where, request)
         token = path.with_name(f"{path.name}.token")
         atomic_files.write_private(token, answer["status"]["token"].encode())
         ca = self._pki().ca.read_bytes()
@@ -213,11 +217,7 @@ class BareCluster:
         """Return when the URL `ready` of the server `name` answers, as for `start_server`.
         Raises FairleadError.
         """
-        look = (
-            kube.deaf(ready)
-            if ready.startswith("tcp:")
-            else kube.unready(ready, ca or self._pki().ca)
-        )
+        look = readiness.look(ready, ca or self._pki().ca)
         self._running_supervisor().wait_for(name, look, deadline)
 
     def restart_server(self, name: str, *, grace: float = 10.0, deadline: float = 30.0) -> None:
@@ -317,7 +317,6 @@ class BareCluster:
         end: float,
     ) -> None:
         etcd_client = (plane.pki.cert("etcd-client"), plane.pki.key("etcd-client"))
-        api = self._api()
 
         def start(*names: str) -> None:
             for name in names:
@@ -326,7 +325,7 @@ class BareCluster:
 
         def wait(name: str) -> None:
             cert = etcd_client if name == "etcd" else None
-            unready = kube.unready(plane.health(name), plane.pki.ca, cert)
+            unready = readiness.look(plane.health(name), plane.pki.ca, cert)
             supervisor.wait_for(name, unready, max(1.0, end - time.monotonic()))
             supervisor.keep(name)
             progress.finish(name, "ready")
@@ -336,10 +335,9 @@ class BareCluster:
             wait(name)
         if not plane.workloads:
             return
+        objects = clients.Objects(self.kubeconfig)
         for document in yaml.safe_load_all((_HERE / "kwok.yaml").read_text(encoding="utf-8")):
-            api.apply(
-                f"{_RBAC}/{document['kind'].lower()}s/{document['metadata']['name']}", document
-            )
+            objects.apply(document)
         start(*control_plane.WORKLOADS)
         for name in control_plane.WORKLOADS:
             wait(name)
@@ -395,6 +393,11 @@ class BareCluster:
             )
         return supervisor
 
+    def _objects(self) -> clients.Objects:
+        """The objects of a cluster that runs. Raises FairleadError if it does not."""
+        self._url()
+        return clients.Objects(self.kubeconfig)
+
     def _pki(self) -> pki.Pki:
         return pki.Pki(self.path / "pki")
 
@@ -409,7 +412,3 @@ class BareCluster:
             raise FairleadError(
                 f"cluster {self.name!r} does not run: `fairlead up --name {self.name}` starts it"
             ) from error
-
-    def _api(self) -> kube.Api:
-        keys = self._pki()
-        return kube.Api(self._url(), keys.ca, (keys.cert("admin"), keys.key("admin")))

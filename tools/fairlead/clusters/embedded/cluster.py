@@ -283,7 +283,7 @@ class EmbeddedCluster(RememberingCluster):
         """Start the kubelet, which writes the Secrets for every replica, and for the controller of
         access.
         """
-        keys, service = self._pki(), settings.decision_logs.service
+        service = settings.decision_logs.service
         volumes = [
             mount
             for replica in self._replicas()
@@ -292,10 +292,7 @@ class EmbeddedCluster(RememberingCluster):
         if settings.access and settings.access.own_controller:
             volumes.append(access_server.volume(self._access_folder))
         options = {
-            "url": self._url(),
-            "ca": str(keys.ca),
-            "cert": str(keys.cert("admin")),
-            "key": str(keys.key("admin")),
+            "kubeconfig": str(self.kubeconfig),
             "namespace": NAMESPACE,
             "volumes": [vars(mount) for mount in volumes],
         }

@@ -21,14 +21,15 @@ STARTING = 1.0
 start, its `startup` time does not count."""
 
 
-def failure(url: str, timeout: float) -> str | None:
+def failure(url: str, timeout: float, context: ssl.SSLContext | None = None) -> str | None:
     """Why `url` does not answer 2xx within `timeout` seconds; None if it does.
 
-    No certificate is verified, as kubelets do not verify any: no secret is sent, and a certificate
-    that has ended must not get the server killed.
+    Without a `context`, no certificate is verified, as kubelets do not verify any: no secret is
+    sent, and a certificate that has ended must not get the server killed.
     """
     try:
-        handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_anyone())
+        https = urllib.request.HTTPSHandler(context=context or _anyone())
+        handlers = urllib.request.ProxyHandler({}), https
         with urllib.request.build_opener(*handlers).open(url, timeout=timeout):
             return None
     except (

@@ -16,7 +16,8 @@ from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live import clusters, custom_resources, marker
 from fairlead.engines.live.scene import Scene
 from fairlead.engines.live.worlds import World, create
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
 from fairlead.settings.models import Settings
@@ -82,7 +83,7 @@ def _definitions(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
 
 @contextmanager
 def _created(
-    world: World[Rendered], rest: Rest, progress: Progress, *, stay: bool
+    world: World[Rendered], rest: Objects, progress: Progress, *, stay: bool
 ) -> Iterator[list[dict[str, Any]]]:
     """All policies during the block, which gets their parameters, in the order of creation.
     Afterwards only the kinds of parameters stay, unless everything may `stay`. Raises
@@ -94,7 +95,7 @@ def _created(
 
         def create_at(path: str, manifest: dict[str, Any]) -> None:
             create(rest, path, manifest)
-            stack.callback(rest.call, "DELETE", f"{path}/{manifest['metadata']['name']}")
+            stack.callback(rest.request, "DELETE", f"{path}/{manifest['metadata']['name']}")
 
         for each in parameters:
             create_at(f"/apis/{each['apiVersion']}/{each['kind'].lower()}", each)

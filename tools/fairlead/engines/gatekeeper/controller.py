@@ -14,7 +14,8 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.gatekeeper import installation
 from fairlead.engines.live import custom_resources
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.pki.certificates import CA
 from fairlead.programs import toolchain
 
@@ -50,13 +51,13 @@ def definitions(progress: Progress) -> list[dict[str, Any]]:
     ]
 
 
-def serve_definitions(rest: Rest, progress: Progress) -> None:
+def serve_definitions(rest: Objects, progress: Progress) -> None:
     """Make an API server serve Gatekeeper's kinds. Raises FairleadError."""
     progress.update(PROGRAM, "creating its kinds")
     custom_resources.serve(rest, definitions(progress))
 
 
-def start(cluster: BareCluster, rest: Rest, progress: Progress) -> None:
+def start(cluster: BareCluster, rest: Objects, progress: Progress) -> None:
     """Start Gatekeeper, which ends with the cluster, and make the API server ask it as values.yaml
     says, but only about requests of users in GROUP. The API server already serves its kinds. Raises
     FairleadError.
@@ -166,10 +167,10 @@ def _pod() -> list[dict[str, Any]]:
     ]
 
 
-def _create(rest: Rest, manifest: dict[str, Any]) -> None:
+def _create(rest: Objects, manifest: dict[str, Any]) -> None:
     query = {"fieldValidation": "Strict"}
     path = path_of(manifest, manifest["metadata"].get("namespace"))
-    answer = rest.call("POST", path, manifest, query=query)
+    answer = rest.request("POST", path, manifest, query=query)
     if not answer.ok and answer.status != 409:  # a controller also creates service accounts
         what = f"{manifest['kind']} {manifest['metadata']['name']}"
         raise FairleadError(f"the API server refuses {what}: {answer.message}")

@@ -10,7 +10,8 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.engines.gatekeeper import constraints, controller, mutators
 from fairlead.engines.live.namespaces import needed
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 
 _DEADLINE = 120.0
 """Seconds within which Gatekeeper enforces what changed. It takes milliseconds, and 4 seconds for a
@@ -30,7 +31,7 @@ Key = tuple[str, str]
 class InForce:
     """The objects that were put in force in one cluster."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: Objects) -> None:
         self._rest = rest
         self._manifests: dict[str, dict[Key, Mapping[str, Any]]] = {v: {} for v in _STATUSES}
         self._generations: dict[str, dict[Key, tuple[str, int]]] = {v: {} for v in _STATUSES}
@@ -51,7 +52,7 @@ class InForce:
                 continue
             for key, manifest in self._manifests[version].items():
                 if key not in wanted:
-                    answer = self._rest.call("DELETE", f"{_collection(manifest)}/{key[1]}")
+                    answer = self._rest.request("DELETE", f"{_collection(manifest)}/{key[1]}")
                     needed(answer, f"deleting {' '.join(key)}")
                     del self._generations[version][key]
             # A mutator that comes while Gatekeeper still knows another one with which it conflicts
@@ -82,14 +83,14 @@ class InForce:
         """
         collection, metadata = _collection(manifest), manifest["metadata"]
         path = f"{collection}/{metadata['name']}"
-        there = self._rest.call("GET", path)
+        there = self._rest.request("GET", path)
         method, where, what = "POST", collection, f"creating {metadata['name']}"
         if there.ok:
             method, where, what = "PUT", path, f"changing {metadata['name']}"
             version = there.body["metadata"]["resourceVersion"]
             metadata = {**metadata, "resourceVersion": version}
         body = {**manifest, "metadata": metadata}
-        answer = self._rest.call(method, where, body, query={"fieldValidation": "Strict"})
+        answer = self._rest.request(method, where, body, query={"fieldValidation": "Strict"})
         return None if answer.status == 409 else needed(answer, what)
 
     def _wait(self, version: str) -> None:
@@ -127,7 +128,7 @@ class InForce:
     def _statuses(self, version: str) -> list[dict[str, Any]]:
         kind = _STATUSES[version][0]
         path = path_of({"apiVersion": _STATUS, "kind": kind}, controller.NAMESPACE)
-        items = self._rest.call("GET", path).body.get("items") or ()
+        items = self._rest.request("GET", path).body.get("items") or ()
         return [item.get("status") or {} for item in items]
 
 

@@ -25,9 +25,9 @@ def reason(case: Case, folder: Path | None) -> str | None:
     for instance in active:
         definition = definitions.of(instance.intent)
         if instance.intent.name == case.intent and definition:
-            for each in definition.inexpressible:
-                if definitions.evaluated(instance.intent, each.when, _names(case, instance)):
-                    return each.reason
+            for part in definition.inexpressible:
+                if definitions.evaluated(instance.intent, part.when, _names(case, instance)):
+                    return part.reason
     return None
 
 

@@ -18,7 +18,7 @@ from fairlead.engines.live import clusters, custom_resources
 from fairlead.engines.live import marker as native_marker
 from fairlead.engines.live.scene import Scene
 from fairlead.engines.live.worlds import World, create
-from fairlead.kube.rest import Rest
+from fairlead.kube.clients import Objects
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
 from fairlead.settings.models import Settings
@@ -78,7 +78,7 @@ class KyvernoEngine:
             yield cluster
 
 
-def _create(world: World[Rendered], rest: Rest, progress: Progress) -> None:
+def _create(world: World[Rendered], rest: Objects, progress: Progress) -> None:
     for number, instance in enumerate(world):
         progress.update("kyverno", "creating the policies", done=number, total=len(world))
         for policy in instance.rendered.policies:

@@ -16,7 +16,8 @@ from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.engines.live import clusters, custom_resources
 from fairlead.engines.live.worlds import create
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.programs import toolchain
 
 PROGRAM = "kyverno"
@@ -66,7 +67,7 @@ def running(progress: Progress) -> Iterator[BareCluster]:
         yield cluster
 
 
-def start(cluster: BareCluster, rest: Rest, progress: Progress) -> None:
+def start(cluster: BareCluster, rest: Objects, progress: Progress) -> None:
     """Start Kyverno, which ends with the cluster; returns when its API server asks Kyverno about
     policies. Raises FairleadError.
     """
@@ -103,11 +104,11 @@ def _start(cluster: BareCluster, program: Path) -> None:
     cluster.start_server(PROGRAM, argv, env=_ENVIRONMENT, ready=ready, deadline=_DEADLINE)
 
 
-def _exists(rest: Rest, path: str) -> bool:
-    return bool(rest.call("GET", path).body.get("webhooks"))
+def _exists(rest: Objects, path: str) -> bool:
+    return bool(rest.request("GET", path).body.get("webhooks"))
 
 
-def _answers(rest: Rest) -> bool:
+def _answers(rest: Objects) -> bool:
     """Whether Kyverno admits a policy; it registers its webhooks before it has a certificate."""
     version = "policies.kyverno.io/v1"
     policy = {
@@ -129,7 +130,7 @@ def _answers(rest: Rest) -> bool:
         },
     }
     path = f"/apis/{version}/validatingpolicies"
-    return rest.call("POST", path, policy, query={"dryRun": "All"}).ok
+    return rest.request("POST", path, policy, query={"dryRun": "All"}).ok
 
 
 def _objects() -> Iterator[dict[str, Any]]:

@@ -16,7 +16,9 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.engines.kyverno.manifests import MUTATING, VALIDATING, VERSION, path
 from fairlead.engines.live.worlds import create
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 
 _LABEL = "fairlead.dev/verify-kyverno"
 _MUTATED = "fairlead.dev/verify-kyverno-mutated"
@@ -29,7 +31,7 @@ writes its webhooks again after each."""
 class Marker:
     """Two policies of Kyverno, one of each kind, that are in force."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: Objects) -> None:
         self._rest = rest
         self._name = f"fairlead-verify-{secrets.token_hex(4)}"
         labels = f"Object{{metadata: Object.metadata{{labels: {{'{_MUTATED}': 'applied'}}}}}}"
@@ -75,7 +77,7 @@ class Marker:
             admitted = self._send("default", {_LABEL: "no label"}).body
             if _MUTATED not in (admitted.get("metadata", {}).get("labels") or {}):
                 return False
-            there = self._rest.call("GET", "/api/v1/namespaces/default").body
+            there = self._rest.request("GET", "/api/v1/namespaces/default").body
             return self.knows("default", there["metadata"]["labels"])
 
         what = "Kyverno enforces the policies that were created"
@@ -89,11 +91,11 @@ class Marker:
         }
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         query = {"dryRun": "All"}
-        return self._rest.call("POST", path_of(config_map, namespace), config_map, query=query)
+        return self._rest.request("POST", path_of(config_map, namespace), config_map, query=query)
 
 
 @contextmanager
-def placed(rest: Rest) -> Iterator[Marker]:
+def placed(rest: Objects) -> Iterator[Marker]:
     """A marker during the block, which begins once Kyverno enforces it, and so all policies that
     were there before. Raises FairleadError.
     """
@@ -105,4 +107,4 @@ def placed(rest: Rest) -> Iterator[Marker]:
         yield marker
     finally:
         for policy in marker._policies:
-            rest.call("DELETE", f"{path(policy)}/{policy['metadata']['name']}")
+            rest.request("DELETE", f"{path(policy)}/{policy['metadata']['name']}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.engines.base import Decision, Inexpressible, Outcome
-from fairlead.kube.rest import Response
+from fairlead.kube.responses import Response
 from fairlead.policy.cases import Case
 
 # The tolerations that the API server's plugin DefaultTolerationSeconds adds to every pod.

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
-from fairlead.kube.rest import Rest
+from fairlead.kube.clients import Objects
 from fairlead.operations import up
 from fairlead.settings.models import Settings
+
+_DECIDED = 60.0
+"""Seconds for a request; each webhook that decides on it may take 30."""
 
 
 @contextmanager
@@ -23,6 +25,6 @@ def bare(progress: Progress) -> Iterator[BareCluster]:
         yield cluster
 
 
-def rest(cluster: BareCluster) -> Rest:
+def rest(cluster: BareCluster) -> Objects:
     """The cluster's API server, asked by its administrator."""
-    return Rest(clients.connect(cluster.kubeconfig))
+    return Objects(cluster.kubeconfig, timeout=_DECIDED)

@@ -10,7 +10,8 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.policy import bundles, workspace
 from fairlead.policy.cases import Case
 
@@ -28,7 +29,7 @@ def of(cases: Sequence[Case], folder: Path | None = None) -> list[dict[str, Any]
     return [document.value for place in places for document in workspace.crds(place)]
 
 
-def serve(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
+def serve(rest: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Create CustomResourceDefinitions, and wait until the API server knows their kinds. Raises
     FairleadError.
     """
@@ -37,14 +38,14 @@ def serve(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
     wait(rest, definitions)
 
 
-def _create(rest: Rest, definition: Mapping[str, Any]) -> None:
-    answer = rest.call("POST", path_of(definition, None), definition)
+def _create(rest: Objects, definition: Mapping[str, Any]) -> None:
+    answer = rest.request("POST", path_of(definition, None), definition)
     if not answer.ok and answer.status != 409:
         name = definition["metadata"]["name"]
         raise FairleadError(f"the API server refuses the kind {name}: {answer.message}")
 
 
-def wait(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
+def wait(rest: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Wait until the API server knows the kinds. Raises FairleadError."""
     for definition in definitions:
         version, kind = identity(definition)

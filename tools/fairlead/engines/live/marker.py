@@ -15,7 +15,9 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 
 _LABEL = "fairlead.dev/verify"
 _MUTATED = "fairlead.dev/verify-mutated"
@@ -39,7 +41,7 @@ class Marker:
 
     def __init__(
         self,
-        rest: Rest,
+        rest: Objects,
         webhooks: bool,
         mutating: bool,
         parameters: Sequence[Mapping[str, Any]],
@@ -147,7 +149,7 @@ class Marker:
 
     def _place(self) -> None:
         for manifest in self._manifests:
-            answer = self._rest.call("POST", path_of(manifest, None), manifest)
+            answer = self._rest.request("POST", path_of(manifest, None), manifest)
             if not answer.ok:
                 raise FairleadError(f"creating {manifest['kind']} {self._name}: {answer.message}")
 
@@ -167,15 +169,15 @@ class Marker:
             labels = admitted.get("metadata", {}).get("labels", {})
             if self._mutating and _MUTATED not in labels:
                 return False
-            labels = self._rest.call("GET", "/api/v1/namespaces/default").body["metadata"]["labels"]
-            return self.knows("default", labels)
+            namespace = self._rest.request("GET", "/api/v1/namespaces/default").body
+            return self.knows("default", namespace["metadata"]["labels"])
 
         what = "the API server applies the policies and webhooks that were created"
         waiting.until(in_force, deadline=_DEADLINE, what=what)
 
     def _remove(self) -> None:
         for manifest in reversed(self._manifests):
-            self._rest.call("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
+            self._rest.request("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
 
     def _send(self, mark: str, namespace: str, annotations: Mapping[str, str]) -> Response:
         metadata = {
@@ -184,12 +186,14 @@ class Marker:
             "annotations": dict(annotations),
         }
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        return self._rest.call("POST", path_of(config_map, namespace), config_map, query=_DRY_RUN)
+        return self._rest.request(
+            "POST", path_of(config_map, namespace), config_map, query=_DRY_RUN
+        )
 
 
 @contextmanager
 def placed(
-    rest: Rest,
+    rest: Objects,
     *,
     webhooks: bool = False,
     mutating: bool = False,

@@ -20,9 +20,9 @@ from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.native import disabling
 from fairlead.engines.native.record import ASKED, Record, deployed, read
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.kube.rest import Rest
 from fairlead.operations import applying
 from fairlead.operations.applying import Applier
 
@@ -65,10 +65,7 @@ def wait_for_others(progress: Progress) -> None:
 
 def require_served(cluster: Cluster, record: Record) -> None:
     """Raises UsageError if the API server does not serve a kind of admission policy."""
-    served = {
-        (kind.api_version, kind.name)
-        for kind in discovery.kinds(clients.connect(cluster.kubeconfig))
-    }
+    served = {(kind.api_version, kind.name) for kind in clients.Objects(cluster.kubeconfig).kinds()}
     for kind in sorted({each["kind"] for each in record.prepared} & _SINCE.keys()):
         if (_ADMISSION, kind) not in served:
             raise UsageError(
@@ -95,7 +92,7 @@ def bring(
     require_served(cluster, record)
     objects = cluster.objects()
     applying.require_acceptable(objects, record.objects)
-    rest = Rest(clients.connect(cluster.kubeconfig))
+    rest = Objects(cluster.kubeconfig)
     try:
         _bring_or_put_back(rest, applier, record, before, progress)
         _drop_bindings(rest, applier, record, progress)
@@ -112,7 +109,7 @@ def bring(
 
 
 def _bring_or_put_back(
-    rest: Rest, applier: Applier, record: Record, before: Record | None, progress: Progress
+    rest: Objects, applier: Applier, record: Record, before: Record | None, progress: Progress
 ) -> None:
     try:
         _bring(rest, applier, record, progress)
@@ -136,7 +133,7 @@ def _require_recorded(objects: clients.Objects, record: Record) -> None:
         raise _OvertakenError
 
 
-def _bring_recorded(cluster: Cluster, rest: Rest, applier: Applier, progress: Progress) -> None:
+def _bring_recorded(cluster: Cluster, rest: Objects, applier: Applier, progress: Progress) -> None:
     """Put in force what another deployment has recorded: it may have ended before the last binding
     was moved or deleted here.
     """
@@ -148,14 +145,14 @@ def _bring_recorded(cluster: Cluster, rest: Rest, applier: Applier, progress: Pr
         _drop_bindings(rest, applier, other, progress)
 
 
-def _bring(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+def _bring(rest: Objects, applier: Applier, record: Record, progress: Progress) -> None:
     _apply(applier, record.guards, progress)
     _prepare(rest, applier, record, progress)
     _apply(applier, [record.manifest], progress)
     _bind(rest, applier, record, progress)
 
 
-def _bind(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+def _bind(rest: Objects, applier: Applier, record: Record, progress: Progress) -> None:
     """Have the bindings put the record in force that the cluster has."""
     _restore(rest, applier, record, progress)
     moving = _bindings(applier.objects, record)
@@ -189,7 +186,7 @@ def _bindings(objects: clients.Objects, record: Record) -> list[Mapping[str, Any
 
 
 def _prepare(
-    rest: Rest,
+    rest: Objects,
     applier: Applier,
     record: Record,
     progress: Progress,
@@ -204,7 +201,7 @@ def _prepare(
         _wait(rest, prepared, "knows the policies", progress)
 
 
-def _restore(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+def _restore(rest: Objects, applier: Applier, record: Record, progress: Progress) -> None:
     """Prepare again what is missing: another deployment, which ended meanwhile, took it for
     superseded. It deletes nothing once it sees that the cluster records this one.
     """
@@ -224,7 +221,9 @@ def _apply(applier: Applier, manifests: Iterable[Mapping[str, Any]], progress: P
         applier.apply(manifest)
 
 
-def _wait(rest: Rest, changed: Sequence[Mapping[str, Any]], what: str, progress: Progress) -> None:
+def _wait(
+    rest: Objects, changed: Sequence[Mapping[str, Any]], what: str, progress: Progress
+) -> None:
     """Wait until the API server knows of all changes of objects of these kinds."""
     progress.update("policies", f"waiting until the API server {what}")
     parameters = [each for each in changed if each["apiVersion"].startswith(f"{PARAMETERS_GROUP}/")]
@@ -233,7 +232,7 @@ def _wait(rest: Rest, changed: Sequence[Mapping[str, Any]], what: str, progress:
         pass
 
 
-def _drop_bindings(rest: Rest, applier: Applier, record: Record, progress: Progress) -> None:
+def _drop_bindings(rest: Objects, applier: Applier, record: Record, progress: Progress) -> None:
     """Delete the bindings of instances that are not in the record, and wait until the API server
     enforces them no longer.
     """

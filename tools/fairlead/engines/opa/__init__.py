@@ -63,27 +63,27 @@ class OpaEngine:
 
 def _question(case: Case) -> Question:
     namespace = case.namespace
-    known: dict[str, Any] = {}
+    replicated: dict[str, Any] = {}
     unreplicated: dict[str, Any] = {}
     if namespace and namespace.state != "absent":
-        namespaces = known if namespace.state == "known" else unreplicated
+        namespaces = replicated if namespace.state == "known" else unreplicated
         namespaces[namespace.name] = {
             "metadata": {"name": namespace.name, "labels": namespace.labels}
         }
-    return Question(case.review(), case.settings, known, unreplicated, case.data)
+    return Question(case.review(), case.settings, replicated, unreplicated, case.data)
 
 
 def _outcome(answer: Answer) -> Outcome:
     if answer.review is None:
         return Undecided(evaluate.NO_ANSWER)
     if answer.patch:
-        again = (answer.again or {}).get("response", {"allowed": False})
-        if not again["allowed"]:
-            message = again.get("status", {}).get("message", evaluate.NO_ANSWER)
+        second = (answer.again or {}).get("response", {"allowed": False})
+        if not second["allowed"]:
+            message = second.get("status", {}).get("message", evaluate.NO_ANSWER)
             return Undecided(
                 f"the policies refuse what they made of the object themselves: {message}"
             )
-        if "patch" in again:
+        if "patch" in second:
             return Undecided(
                 "the policies patch what they made of the object once more: not idempotent"
             )

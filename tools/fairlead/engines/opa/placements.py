@@ -37,10 +37,10 @@ def answers(
     """
     modules = bundles.bundle(Settings(placement=True), folder).modules
     questions = [{"data": case.data, "resource": case.resource} for case in cases]
-    every = cli.evaluate(
+    results = cli.evaluate(
         "data.fairlead_placement_cases.answers",
         modules={**modules, "fairlead_placement_cases.rego": _MODULE},
         data={"fairlead_questions": questions},
         progress=progress,
     )
-    return [found[0] if found else None for found in every]
+    return [result[0] if result else None for result in results]

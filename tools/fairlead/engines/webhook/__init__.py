@@ -19,8 +19,7 @@ from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.live.namespaces import Knows
 from fairlead.engines.live.scene import SETUP_USER, Scene
-from fairlead.kube import clients
-from fairlead.kube.rest import Rest
+from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
 from fairlead.policy import bundles, tables
@@ -54,7 +53,7 @@ class WebhookEngine:
         for case in cases:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)
         with self._cluster(progress) as cluster:
-            rest = Rest(clients.connect(cluster.kubeconfig))
+            rest = Objects(cluster.kubeconfig)
             if self._target is None:
                 custom_resources.serve(rest, custom_resources.of(cases, self._folder))
             for group in sorted(groups.values(), key=self._of_pods):

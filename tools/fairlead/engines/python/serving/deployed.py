@@ -19,7 +19,7 @@ from fairlead.deployment.names import (
 from fairlead.engines.python import decisions
 from fairlead.engines.python.decisions import Policies
 from fairlead.engines.python.serving import metrics
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 from fairlead.sync.desired import Source
@@ -44,7 +44,9 @@ class Deployed:
         """Set once the ConfigMap was read."""
         self._changed = changed
         source = Source("policies", NAMESPACE)
-        self._watch = Watch(ApiServer(kubeconfig), source, _SELECTOR, self, metrics.WATCHED)
+        self._watch = Watch(
+            Objects(kubeconfig, timeout=BRIEF), source, _SELECTOR, self, metrics.WATCHED
+        )
 
     def start(self, stop: Event) -> None:
         """Begin to watch, in a thread of its own, until `stop` is set."""

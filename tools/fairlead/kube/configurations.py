@@ -1,41 +1,37 @@
-"""Loads the address and credentials of an API server, and sends requests for the other clients in
-this package."""
+"""Loads the address and the credentials of an API server, from a kubeconfig or from the pod that
+this process runs in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+import os
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
-import urllib3
 import yaml
 from kubernetes import config
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
+from kubernetes.client import Configuration
 
 from fairlead.common.errors import InputError, UsageError
-from fairlead.kube.errors import ApiServerError, Unreachable
 
 
-def configuration(kubeconfig: Path | None, *, persist: bool = True) -> Configuration:
+def load(kubeconfig: Path | None) -> Configuration:
     """The address and credentials of `kubeconfig`, or of the pod that this process runs in.
 
-    With `persist`, tokens that were refreshed on the way are written back into the file. Raises
-    UsageError, for a file InputError.
+    Tokens that are refreshed on the way are written back into the file, unless it is mounted
+    read-only. Raises UsageError, for a file InputError.
     """
     loaded = Configuration()
     token_file: Path | None = None
     try:
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=loaded)
-            token_file = Path(SERVICE_TOKEN_FILENAME)
         else:
             config.load_kube_config(
-                str(kubeconfig), client_configuration=loaded, persist_config=persist
+                str(kubeconfig),
+                client_configuration=loaded,
+                persist_config=os.access(kubeconfig, os.W_OK),
             )
             token_file = _token_file(kubeconfig)
     except (
@@ -66,45 +62,9 @@ def configuration(kubeconfig: Path | None, *, persist: bool = True) -> Configura
     return loaded
 
 
-def send(
-    api: ApiClient,
-    method: str,
-    path: str,
-    *,
-    query: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
-    body: str | bytes | None = None,
-    timeout: urllib3.Timeout,
-) -> urllib3.BaseHTTPResponse:
-    """The answer to one request, whatever its status; its body is read only when asked for.
-
-    Never retries. Raises ApiServerError: Unreachable, or for credentials that cannot be sent.
-    """
-    url = f"{api.configuration.host}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
-    authorized: MutableMapping[str, str] = urllib3.HTTPHeaderDict(headers)
-    try:
-        api.update_params_for_auth(authorized, [], ["BearerToken"], path, method, body)
-        answer: urllib3.BaseHTTPResponse = api.rest_client.pool_manager.request(
-            method,
-            url,
-            headers=authorized,
-            body=body,
-            timeout=timeout,
-            retries=False,
-            preload_content=False,
-        )
-    except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-        raise Unreachable(f"{method} {path}", error) from error
-    except ValueError:  # the text of http.client's error holds the token
-        raise ApiServerError(
-            "the credentials hold characters that no HTTP header can carry"
-        ) from None
-    return answer
-
-
 class _Token:
-    """Reads a token file at every request: kubelets and controllers replace it long before it
-    expires.
+    """Reads the token file of a kubeconfig at every request: the file is replaced long before the
+    token expires. The package reads it once; in a pod, it reads the token again every minute.
     """
 
     def __init__(self, path: Path) -> None:

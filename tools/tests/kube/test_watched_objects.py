@@ -17,8 +17,10 @@ from fake_apiserver import FakeApiServer
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
-from fairlead.kube.apiserver import ApiServer, LiveNamespace
+from fairlead.kube import live_namespaces
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
+from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
 from fairlead.sync import watches as watching
 from fairlead.sync.desired import Desired, Source
@@ -41,14 +43,14 @@ def kubeconfig(server: FakeApiServer, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def api(kubeconfig: Path) -> ApiServer:
-    return ApiServer(kubeconfig)
+def api(kubeconfig: Path) -> Objects:
+    return Objects(kubeconfig)
 
 
 class Followed:
     """A watch of namespaces in a thread of its own."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: Objects) -> None:
         self.desired = Desired([NAMESPACES], namespace_labels=["agentpool"], data_label=None)
         self.watch = Watch(api, NAMESPACES, {"labelSelector": "agentpool"}, self.desired, Metrics())
         self.stop = Event()
@@ -70,7 +72,7 @@ def known(desired: Desired) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture
-def followed(api: ApiServer, server: FakeApiServer) -> Iterator[Followed]:
+def followed(api: Objects, server: FakeApiServer) -> Iterator[Followed]:
     followed = Followed(api)
     yield followed
     followed.stop.set()
@@ -82,13 +84,13 @@ def pool(name: str) -> dict[str, str]:
     return {"agentpool": name}
 
 
-def test_a_list_is_read_page_by_page(server: FakeApiServer, api: ApiServer) -> None:
+def test_a_list_is_read_page_by_page(server: FakeApiServer, api: Objects) -> None:
     server.page = 2
     for number in range(5):
         server.put("namespaces", f"n{number}", labels=pool("p"))
     versions: list[str] = []
     selector = {"labelSelector": "agentpool"}
-    listed = api.objects(
+    listed = api.collection(
         "/api/v1/namespaces", selector, metadata_only=True, version=versions.append
     )
     assert [value["metadata"]["name"] for value in listed] == [f"n{number}" for number in range(5)]
@@ -154,7 +156,7 @@ class Canned:
         self.watches = watches
         self.since: list[str] = []
 
-    def objects(self, *_: object, version: Any, **__: object) -> Iterator[dict[str, Any]]:
+    def collection(self, *_: object, version: Any, **__: object) -> Iterator[dict[str, Any]]:
         version("10")
         yield from ({"metadata": {"name": name}} for name in self.lists.pop(0))
 
@@ -271,35 +273,24 @@ def test_a_watch_that_cannot_be_opened_is_told_after_a_grace(
     ],
 )
 def test_errors_and_garbage_among_events_end_the_watch(
-    api: ApiServer, monkeypatch: pytest.MonkeyPatch, line: str, message: str
+    api: Objects, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     answer = urllib3.HTTPResponse(
         body=io.BytesIO(f"{line}\n".encode()), status=200, preload_content=False
     )
     monkeypatch.setattr(api, "_send", lambda *_, **__: answer)
     with pytest.raises(ApiServerError, match=message) as caught:
-        list(api.events("/x", {}, "1", metadata_only=False, seconds=1, opened=lambda: None))
+        list(api.events("/x", {}, "1", seconds=1))
     assert caught.value.gone is ("410" in line)
 
 
-def test_a_namespace_is_looked_up_as_it_is_now(server: FakeApiServer, api: ApiServer) -> None:
-    assert api.namespace("new") is None
+def test_a_namespace_is_looked_up_as_it_is_now(server: FakeApiServer, api: Objects) -> None:
+    assert live_namespaces.look_up(api, "new") is None
     server.put("namespaces", "new", labels=pool("p"))
-    assert api.namespace("new") == LiveNamespace(pool("p"), {}, str(server.version))
+    assert live_namespaces.look_up(api, "new") == LiveNamespace(pool("p"), {}, str(server.version))
     server.token = "other"
     with pytest.raises(ApiServerError, match="Unauthorized"):
-        api.namespace("new")
-
-
-def test_an_annotation_is_refused_where_the_config_map_has_changed(
-    server: FakeApiServer, api: ApiServer
-) -> None:
-    server.put("configmaps", "map", namespace="fairlead")
-    api.annotate("fairlead", "map", str(server.version), {"a": "1"})
-    assert server.annotations("map") == {"a": "1"}
-    with pytest.raises(ApiServerError) as caught:
-        api.annotate("fairlead", "map", "1", {"a": "2"})
-    assert caught.value.status == 409
+        live_namespaces.look_up(api, "new")
 
 
 def test_an_api_server_that_is_not_there_is_told(kubeconfig: Path) -> None:
@@ -307,7 +298,7 @@ def test_an_api_server_that_is_not_there_is_told(kubeconfig: Path) -> None:
     document["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
     kubeconfig.write_text(json.dumps(document))
     with pytest.raises(ApiServerError, match="cannot be reached"):
-        ApiServer(kubeconfig).namespace("a")
+        live_namespaces.look_up(Objects(kubeconfig), "a")
 
 
 def test_a_token_that_no_header_can_carry_is_told_and_not_shown(kubeconfig: Path) -> None:
@@ -315,25 +306,25 @@ def test_a_token_that_no_header_can_carry_is_told_and_not_shown(kubeconfig: Path
     document["users"][0]["user"] = {"token": "secret\nsecret"}
     kubeconfig.write_text(json.dumps(document))
     with pytest.raises(ApiServerError) as caught:
-        ApiServer(kubeconfig).namespace("a")
+        live_namespaces.look_up(Objects(kubeconfig), "a")
     assert "secret" not in str(caught.value)
 
 
 def test_an_empty_token_file_leaves_the_token_before(
-    server: FakeApiServer, api: ApiServer, tmp_path: Path
+    server: FakeApiServer, api: Objects, tmp_path: Path
 ) -> None:
     (tmp_path / "token").write_text("")
-    assert api.namespace("a") is None
+    assert live_namespaces.look_up(api, "a") is None
     (tmp_path / "token").unlink()
-    assert api.namespace("a") is None
+    assert live_namespaces.look_up(api, "a") is None
 
 
 def test_a_kubeconfig_that_breaks_while_we_run_leaves_the_credentials_before(
-    api: ApiServer, kubeconfig: Path
+    api: Objects, kubeconfig: Path
 ) -> None:
     kubeconfig.write_text("{")
     api.renew()
-    assert api.namespace("a") is None
+    assert live_namespaces.look_up(api, "a") is None
 
 
 @pytest.mark.parametrize(
@@ -344,20 +335,20 @@ def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path: Path, text: str | Non
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match="kubeconfig"):
-        ApiServer(path)
+        Objects(path)
 
 
 def test_outside_of_a_cluster_a_kubeconfig_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(UsageError, match="--kubeconfig"):
-        ApiServer(None)
+        Objects(None)
 
 
 PODS = Source("objects", resource=Resource("", "v1", "pods", True))
 
 
 def test_objects_are_read_from_all_namespaces_and_tell_their_kind(
-    server: FakeApiServer, api: ApiServer
+    server: FakeApiServer, api: Objects
 ) -> None:
     server.put("pods", "web", namespace="shop", spec={"nodeName": "n1"})
     desired = Desired([PODS], namespace_labels=[], data_label=None)
@@ -381,7 +372,7 @@ def test_objects_are_read_from_all_namespaces_and_tell_their_kind(
 
 def test_of_a_kind_that_the_cluster_does_not_know_there_are_none_and_that_is_told() -> None:
     class Unknown(Canned):
-        def objects(self, *_: object, **__: object) -> Iterator[dict[str, Any]]:
+        def collection(self, *_: object, **__: object) -> Iterator[dict[str, Any]]:
             raise ApiServerError("the server could not find the requested resource", 404)
             yield
 
