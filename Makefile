@@ -173,18 +173,7 @@ docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FA
 	$(LAB) docker-e2e $(ARGS)
 
 .PHONY: generate
-generate: $(READY) ## write the files that are made from the policies' METADATA and cases again, and the kustomize base
+generate: $(READY) ## write what is made from policies, settings and cases again: pages, tables, golden files, the kustomize base
 	$(FAIRLEAD) generate --policies policies
+	$(LAB) generate $(ARGS)
 	$(FAIRLEAD) render --kustomize integration/kustomize
-
-.PHONY: golden
-golden: $(READY) ## write what each engine renders of the settings in testdata/golden again
-	$(FAIRLEAD) generate --golden
-
-.PHONY: kustomize
-kustomize: $(READY) ## write the kustomize base of the default settings again, into integration/kustomize
-	$(FAIRLEAD) render --kustomize integration/kustomize $(ARGS)
-
-.PHONY: pictures
-pictures: $(READY) ## capture the README's terminal picture again
-	$(VENV)/bin/python tools/capture.py docs/demo.svg 'make demo' $(FAIRLEAD) demo

@@ -75,11 +75,11 @@ class World:
             objects.apply(manifest)
         self._user, self._groups = identity.user_and_groups(objects)
 
-    def rest(self) -> Objects:
+    def api(self) -> Objects:
         """A client of the API server, for one thread."""
         return Objects(self.cluster.kubeconfig)
 
-    def grant(self, rest: Objects, name: str, begin: float, end: float) -> None:
+    def grant(self, api: Objects, name: str, begin: float, end: float) -> None:
         """Ask for access of a user of this name, with retries. Times are in seconds since the
         epoch.
         """
@@ -99,14 +99,14 @@ class World:
         where = path(LOCAL.parents, NAMESPACE)
 
         def created() -> bool:
-            answer = rest.request("POST", where, manifest)
+            answer = api.request("POST", where, manifest)
             if not answer.ok and answer.status != 409:
                 raise FairleadError(answer.message)
             return True
 
         waiting.until(created, deadline=_PATIENCE, what=f"{name} is created")
 
-    def allowed(self, rest: Objects, user: str) -> bool:
+    def allowed(self, api: Objects, user: str) -> bool:
         """Whether the user has access now. Raises FairleadError if the API server does not say."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -116,7 +116,7 @@ class World:
                 "resourceAttributes": {"namespace": NAMESPACE, "resource": "pods", "verb": "list"},
             },
         }
-        answer = rest.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        answer = api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         if not answer.ok:
             raise FairleadError(answer.message)
         return answer.body["status"]["allowed"] is True
@@ -157,7 +157,7 @@ class Bindings:
 
         list(self._api.collection(where, {}, metadata_only=True, version=read))
         events = self._api.events(
-            where, {}, version, metadata_only=True, seconds=3600, opened=self._opened.set
+            where, {}, version, metadata_only=True, seconds=3600, on_open=self._opened.set
         )
         with suppress(FairleadError):  # the cluster is stopped in the end
             for type_, value in events:
@@ -174,7 +174,7 @@ def windows(count: int, progress: Progress) -> list[Row]:
         start = time.time() + AHEAD + count / 20
         begins = {f"window-{n}": start + SPREAD * n / count for n in range(count)}
         progress.update("windows", f"asking for {count}")
-        _each(world, begins, lambda rest, name: _ask(world, rest, name, begins[name]))
+        _each(world, begins, lambda api, name: _ask(world, api, name, begins[name]))
         if time.time() > start:
             raise FairleadError("asking took too long: choose fewer --windows")
         progress.update("windows", "waiting for their beginnings and ends")
@@ -250,7 +250,7 @@ def many(count: int, progress: Progress) -> list[Row]:
         begin, end = time.time() - 1, time.time() + 86_400
         names = [f"many-{number}" for number in range(count)]
         progress.update("many", f"asking for {count}")
-        _each(world, names, lambda rest, name: world.grant(rest, name, begin, end))
+        _each(world, names, lambda api, name: world.grant(api, name, begin, end))
         _until_held(world, count)
         waiting.until(
             lambda: len(requests.history(world.cluster.objects(), NAMESPACE)) >= count,
@@ -283,8 +283,8 @@ def many(count: int, progress: Progress) -> list[Row]:
     ]
 
 
-def _ask(world: World, rest: Objects, name: str, begin: float) -> None:
-    world.grant(rest, name, begin, begin + LENGTH)
+def _ask(world: World, api: Objects, name: str, begin: float) -> None:
+    world.grant(api, name, begin, begin + LENGTH)
 
 
 def _killed(world: World, server: str, name: str) -> dict[str, float]:
@@ -292,12 +292,12 @@ def _killed(world: World, server: str, name: str) -> dict[str, float]:
     after that moment at which the access of the first was gone, that of the other was there, and
     the server was back (0 if it was earlier).
     """
-    rest, before = world.rest(), world.pid(server)
+    api, before = world.api(), world.pid(server)
     moment = time.time() + 4.0
-    world.grant(rest, f"{name}-ends", moment - 3600, moment)
-    world.grant(rest, f"{name}-begins", moment, moment + 3600)
+    world.grant(api, f"{name}-ends", moment - 3600, moment)
+    world.grant(api, f"{name}-begins", moment, moment + 3600)
     waiting.until(
-        lambda: world.allowed(rest, f"{name}-ends"), deadline=_PATIENCE, what="access has begun"
+        lambda: world.allowed(api, f"{name}-ends"), deadline=_PATIENCE, what="access has begun"
     )
     time.sleep(max(0.0, moment - 0.5 - time.time()))
     record = world.cluster.servers()[server]
@@ -312,12 +312,12 @@ def _killed(world: World, server: str, name: str) -> dict[str, float]:
         if "back" in times or server != KILLED["API server"]:
             for what, wanted in (("ends", False), ("begins", True)):
                 with suppress(FairleadError):
-                    if what not in times and world.allowed(rest, f"{name}-{what}") is wanted:
+                    if what not in times and world.allowed(api, f"{name}-{what}") is wanted:
                         times[what] = time.time() - moment
         return len(times) == 3
 
     waiting.until(look, deadline=_PATIENCE, what=f"{server} is back", pause=0.02)
-    rest.request("DELETE", path(LOCAL.parents, NAMESPACE, f"{name}-begins"))
+    api.request("DELETE", path(LOCAL.parents, NAMESPACE, f"{name}-begins"))
     return times
 
 
@@ -326,7 +326,7 @@ def _answers(world: World, server: str) -> bool:
     if server == ACCESS:
         return any(each["leading"] for each in controllers(world.cluster))
     if server == KILLED["API server"]:
-        return world.rest().call("GET", "/readyz").ok
+        return world.api().request("GET", "/readyz").ok
     (opa,) = world.cluster.opas()
     return OpaApi(opa.url, ca=opa.ca).ready()
 
@@ -362,9 +362,9 @@ def _each(world: World, names: Any, work: Callable[[Objects, str], None]) -> Non
     waiting_names = list(names)
 
     def follow(number: int) -> None:
-        rest = world.rest()
+        api = world.api()
         for name in waiting_names[number::CLIENTS]:
-            work(rest, name)
+            work(api, name)
 
     with ThreadPoolExecutor(CLIENTS) as several:
         list(several.map(follow, range(CLIENTS)))

@@ -22,17 +22,19 @@ from fairlead.cli import output
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.engines import costs, enforcement
-from fairlead.engines.gatekeeper import GatekeeperEngine, in_force
-from fairlead.engines.gatekeeper import controller as gatekeeper
-from fairlead.engines.kyverno import KyvernoEngine, manifests
-from fairlead.engines.kyverno import controller as kyverno
+from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
+from fairlead.operations import up
 from fairlead.policy import bundles
 from fairlead.settings.models import IntentSettings, Pool, Settings
+from fairlead.verification import costs
 from lab.bench import processes
+from lab.engines.gatekeeper import GatekeeperEngine, in_force
+from lab.engines.gatekeeper import controller as gatekeeper
+from lab.engines.kyverno import KyvernoEngine
+from lab.engines.kyverno import controller as kyverno
 
 FLOOR = "no policy"
 NAMESPACE = "measured"
@@ -67,13 +69,13 @@ class Peer:
     milliseconds: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rest = clusters.rest(self.cluster)
+        self.api = clusters.api(self.cluster)
 
     def send(self, manifest: dict[str, Any]) -> bool:
         """Whether the API server would create the object."""
         user = {"username": "alice", "groups": list(self.groups)}
         path = path_of(manifest, NAMESPACE)
-        return self.rest.request("POST", path, manifest, query=_DRY_RUN, user=user).ok
+        return self.api.request("POST", path, manifest, query=_DRY_RUN, user=user).ok
 
     def memory(self) -> dict[str, int]:
         """The memory of each server of the cluster in MiB."""
@@ -118,7 +120,7 @@ def deployed(engine: str) -> Callable[[Progress], AbstractContextManager[Peer]]:
 
     @contextmanager
     def started(progress: Progress) -> Iterator[Peer]:
-        with enforcement.started(
+        with up.started(
             f"bench-{engine}", SETTINGS, {"pool1": 1}, engine=engine, progress=progress
         ) as cluster:
             yield Peer(engine, cluster)
@@ -130,10 +132,10 @@ def deployed(engine: str) -> Callable[[Progress], AbstractContextManager[Peer]]:
 def with_gatekeeper(progress: Progress) -> Iterator[Peer]:
     """A cluster with Gatekeeper."""
     with clusters.bare(progress) as cluster:
-        rest = clusters.rest(cluster)
-        gatekeeper.serve_definitions(rest, progress)
-        gatekeeper.start(cluster, rest, progress)
-        in_force.InForce(rest).put(GatekeeperEngine().render(_active(), SETTINGS))
+        api = clusters.api(cluster)
+        gatekeeper.serve_definitions(api, progress)
+        gatekeeper.start(cluster, api, progress)
+        in_force.InForce(api).put(GatekeeperEngine().render(_active(), SETTINGS))
         yield Peer("gatekeeper", cluster, (gatekeeper.GROUP,))
 
 
@@ -141,9 +143,9 @@ def with_gatekeeper(progress: Progress) -> Iterator[Peer]:
 def with_kyverno(progress: Progress) -> Iterator[Peer]:
     """A cluster with Kyverno."""
     with kyverno.running(progress) as cluster:
-        rest = clusters.rest(cluster)
+        api = clusters.api(cluster)
         for policy in KyvernoEngine().render(_active(), SETTINGS):
-            create(rest, manifests.path(policy), policy)
+            create(api, manifests.path(policy), policy)
         yield Peer("kyverno", cluster)
 
 
@@ -164,9 +166,9 @@ PEERS: dict[str, Callable[[Progress], AbstractContextManager[Peer]]] = {
 def prepare(peer: Peer) -> None:
     """Create the namespace, and wait until the engine enforces the policies."""
     namespace = {"metadata": {"name": NAMESPACE, "labels": {"agentpool": "pool1"}}}
-    peer.rest.request("POST", "/api/v1/namespaces", namespace)
+    peer.api.request("POST", "/api/v1/namespaces", namespace)
     account = {"metadata": {"name": "default"}}
-    peer.rest.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
+    peer.api.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
     placed, refused, deployment = requests().values()
     few = {**deployment, "spec": {**deployment["spec"], "replicas": 1}}
 

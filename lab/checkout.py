@@ -15,11 +15,11 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import pod_sizes
-from fairlead.engines import matrix
 from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
 from fairlead.settings.models import Settings
 from lab import developers
+from lab.engines import matrix
 
 COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
@@ -55,7 +55,7 @@ _TYPED = (
     ("tools/tests/sync",),
     ("integration/tests",),
     ("--explicit-package-bases", "policies"),  # their files have equal names
-    ("conftest.py", "setup.py", "bench", "tools/capture.py", "integration/image/collect.py"),
+    ("conftest.py", "setup.py", "bench", "integration/image/collect.py"),
     ("testdata/samples/python-webhook/webhook.py",),
 )
 

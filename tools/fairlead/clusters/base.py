@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,9 +62,10 @@ class Cluster(Protocol):
         Raises UsageError if the API server cannot be reached.
         """
 
-    @property
-    def webhook_url(self) -> str | None:
-        """The URL at which the API server reaches OPA; None for OPA's Service."""
+    def webhook_url(self, sidecar: Sidecar) -> str | None:
+        """The URL at which the API server reaches OPA with this sidecar, or the server in its
+        place; None for OPA's Service.
+        """
 
     @property
     def replicas(self) -> int | None:
@@ -136,10 +137,11 @@ class Cluster(Protocol):
         A server that does not run has the pid None; on other machines, `running` is False.
         """
 
-    def retire(self, wait: Callable[[], None]) -> None:
-        """Stop what another engine than the chosen one runs beside the cluster. If there is
-        anything, `wait` is called first, until nothing in the cluster calls it any more.
-        """
+    def retiring(self) -> bool:
+        """Whether something of another engine than the chosen one runs beside the cluster."""
+
+    def retire(self) -> None:
+        """Stop that, once nothing in the cluster calls it any more. Raises FairleadError."""
 
     def stop(self) -> None:
         """Stop what runs beside the cluster for it, once nothing in the cluster calls it any

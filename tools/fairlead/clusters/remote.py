@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,6 @@ class RemoteCluster:
 
     examined = True
     usual = sidecars.DEFAULT
-    webhook_url: str | None = None
     replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
@@ -190,14 +189,21 @@ class RemoteCluster:
             )
         return self._text(answer, server)
 
-    def retire(self, wait: Callable[[], None]) -> None:
+    def retiring(self) -> bool:
         """Nothing runs beside the cluster: the rollout of the Deployment replaced the pods."""
+        return False
+
+    def retire(self) -> None:
+        """Nothing runs beside the cluster."""
 
     def stop(self) -> None:
         """End the forwards; the pods go with their Deployment."""
         while self._forwards:
             for forward in self._forwards.popitem()[1].values():
                 forward.close()
+
+    def webhook_url(self, _: Sidecar) -> None:
+        """API servers call OPA's Service."""
 
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
