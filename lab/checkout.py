@@ -18,8 +18,8 @@ from fairlead.deployment import pod_sizes
 from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
 from fairlead.settings.models import Settings
-from fairlead.verification import matrix
 from lab import developers
+from lab.engines import matrix
 
 COVERAGE = 100.0
 """Percent of the policies' lines that their tests must reach."""
@@ -36,7 +36,7 @@ _PYTEST = (
     f"--durations={SLOWEST}",
 )
 _WITHOUT_LABORATORY = ("-m", "not lab")
-_CODE = ("tools", "lab", "policies", "integration", "bench", "testdata", "conftest.py", "setup.py")
+_CODE = ("tools", "lab", "policies", "integration", "testdata", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),
     "ruff format": ("ruff",),
@@ -55,7 +55,7 @@ _TYPED = (
     ("tools/tests/sync",),
     ("integration/tests",),
     ("--explicit-package-bases", "policies"),  # their files have equal names
-    ("conftest.py", "setup.py", "bench", "tools/capture.py", "integration/image/collect.py"),
+    ("conftest.py", "setup.py", "integration/image/collect.py"),
     ("testdata/samples/python-webhook/webhook.py",),
 )
 

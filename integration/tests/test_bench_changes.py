@@ -12,7 +12,6 @@ import pytest
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
-from fairlead.engines.gatekeeper import controller as gatekeeper
 from lab.bench import ground, memory, pushes, requests, runs, starts
 from lab.bench.ground import POOL, Ground
 from lab.bench.peers import (
@@ -23,6 +22,7 @@ from lab.bench.peers import (
     Peer,
     settings_of,
 )
+from lab.engines.gatekeeper import controller as gatekeeper
 
 pytestmark = [pytest.mark.lab, pytest.mark.embedded("it measures processes of this machine")]
 _PUSH = "from a push to its first decision"
@@ -134,7 +134,7 @@ def test_the_memory_of_opa_and_its_sidecar_is_measured_with_unmapped_and_mapped_
 ):
     with ground.prepared(Progress()) as own:
         rows = list(memory.of_deployment(own, OPA.label, 20, 2))
-        labels = own.rest.call("GET", "/api/v1/namespaces/team-19")["metadata"]["labels"]
+        labels = own.api.request("GET", "/api/v1/namespaces/team-19").body["metadata"]["labels"]
     metric = "memory of OPA and its sidecar"
     assert identities(rows) == [("memory", "Fairlead opa", n, metric, "MiB") for n in (0, 20, 20)]
     assert [row["mapped"] for row in rows] == [False, False, True]

@@ -13,24 +13,23 @@ import pytest
 import samples
 import yaml
 
-from fairlead import engines, verification
+from fairlead import engines
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.engines.gatekeeper import controller
-from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live import clusters
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
-from fairlead.policy import cases
+from fairlead.policy import cases, loading
 from fairlead.policy.instances import NAME_LABEL
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
 from fairlead.verification.verify import verify
+from lab.engines.gatekeeper import GatekeeperEngine, controller
+from lab.engines.gatekeeper.in_force import InForce
 
 POLICIES = paths.root() / "policies"
 REFUSING = (
@@ -45,7 +44,7 @@ REFUSING = (
 )
 def test_every_case_holds_in_gatekeeper() -> None:
     every = cases.load(None)
-    results = verify(every, verification.load(["gatekeeper"]), Progress())
+    results = verify(every, [GatekeeperEngine()], Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     mutating = ("federated-placement", "node-pool", "sidecar-injection")
     assert [r.case for r in results if r.intent not in mutating and r.passed is not True] == []
@@ -58,7 +57,7 @@ def test_every_case_holds_in_gatekeeper() -> None:
 def cluster() -> Iterator[BareCluster]:
     """A cluster whose API server asks Gatekeeper, with a namespace of the pool `gpu`."""
     with clusters.bare(Progress()) as bare:
-        rest = clusters.rest(bare)
+        rest = clusters.api(bare)
         controller.serve_definitions(rest, Progress())
         controller.start(bare, rest, Progress())
         metadata = {"name": "mapped", "labels": {"agentpool": "gpu"}}
@@ -84,7 +83,7 @@ def created(rest: Objects, name: str, **spec: Any) -> Response:
 
 @pytest.mark.embedded("it has a cluster of its own")
 def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
-    rest = clusters.rest(cluster)
+    rest = clusters.api(cluster)
     settings = Settings.model_validate({"pools": {"gpu": {"nodeSelector": {"hardware": "gpu"}}}})
     rendered = engines.render("gatekeeper", PolicySet.load(settings))
     in_force = InForce(rest)

@@ -365,9 +365,8 @@ def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: Embed
         "kind": "Secret",
         "metadata": {"name": "opa-tls", "namespace": NAMESPACE},
     }
-    objects.merge(
-        secret, {"metadata": {"annotations": {"fairlead.dev/renewed-by": "fairlead render"}}}
-    )
+    mark = {"annotations": {"fairlead.dev/renewed-by": "fairlead render"}}
+    objects.merge(secret, {"metadata": mark})
     done = replica(calm, 5000)  # due, for such a life
     assert done.returncode != 0
     assert "renew it with fairlead render, which manages it" in done.stderr

@@ -51,7 +51,7 @@ def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Pat
         name for name in made.keys() | committed.keys() if made.get(name) != committed.get(name)
     )
     assert not differ, (
-        f"{COMMITTED} is not what the templates and policies say now: run `make kustomize`"
+        f"{COMMITTED} is not what the templates and policies say now: run `make generate`"
     )
 
 

@@ -285,9 +285,7 @@ def test_people_see_violations_first_and_counts_at_the_end(
 def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    defaults = Objects.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "page", 2)
+    monkeypatch.setattr(clients, "PAGE", 2)
     assert audit.audit(bare, Settings(), progress=QUIET) == audited
 
 

@@ -61,7 +61,7 @@ def _following(counts: Watched, cluster: str, kubeconfig: Path, namespace: str) 
     def follow() -> None:
         try:
             for kind, live in api.events(
-                path, {}, since, metadata_only=False, seconds=_SECONDS, opened=opened.set
+                path, {}, since, metadata_only=False, seconds=_SECONDS, on_open=opened.set
             ):
                 if ended.is_set():
                     return

@@ -31,10 +31,10 @@ def first_pods(
             name = f"{peer.namespace}-{number}"
             began = time.perf_counter()
             ground.namespace(name, {peer.label: POOL}, peer.annotations)
-            rest = ground.second_rest if peer.second else ground.rest
+            api = ground.second_api if peer.second else ground.api
 
-            def answered(name: str = name, rest: Objects = rest) -> Response | None:
-                answer = rest.request(
+            def answered(name: str = name, api: Objects = api) -> Response | None:
+                answer = api.request(
                     "POST", f"/api/v1/namespaces/{name}/pods", POD, query={"dryRun": "All"}
                 )
                 return answer if answer.ok else None

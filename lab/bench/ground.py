@@ -17,7 +17,6 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live.namespaces import needed
 from fairlead.engines.live.worlds import create
 from fairlead.kube import clients
@@ -31,6 +30,7 @@ from fairlead.programs import toolchain
 from fairlead.settings.models import Pool, Settings
 from lab.bench import load, processes, second_api_server
 from lab.bench.load import Load
+from lab.engines.gatekeeper.in_force import InForce
 
 DEADLINE = 120.0
 """Seconds within which a server starts, or something takes effect, also on a busy machine."""
@@ -65,10 +65,10 @@ class Ground:
     """How many namespaces `fill` has made, besides one for each peer."""
 
     def __post_init__(self) -> None:
-        self.rest = Objects(self.cluster.kubeconfig)
+        self.api = Objects(self.cluster.kubeconfig)
         """The API server, asked by its administrator."""
         self.url: str = clients.connect(self.cluster.kubeconfig).configuration.host
-        self.second_rest = Objects(self.cluster.kubeconfig)
+        self.second_api = Objects(self.cluster.kubeconfig)
         """The second API server, once it is started."""
 
     def start_opa(self, name: str, policy: Path) -> str:
@@ -126,7 +126,7 @@ class Ground:
     def create(self, manifest: Mapping[str, Any]) -> None:
         """Create an object. Raises FairleadError."""
         namespace = manifest["metadata"].get("namespace")
-        create(self.rest, path_of(manifest, namespace), manifest)
+        create(self.api, path_of(manifest, namespace), manifest)
 
     def namespace(
         self, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]
@@ -136,7 +136,7 @@ class Ground:
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         # The controller manager may have been faster.
-        self.rest.request("POST", path_of(account, name), account)
+        self.api.request("POST", path_of(account, name), account)
 
     def fill(self, count: int, labels: Sequence[str]) -> None:
         """See that there are `count` namespaces, mapped for the peers with these labels. Raises
@@ -158,7 +158,7 @@ class Ground:
         def put(number: int) -> None:
             team = _team(number, labels)
             path = path_of(team, None, team["metadata"]["name"])
-            needed(self.rest.request("PUT", path, team), "labelling a namespace")
+            needed(self.api.request("PUT", path, team), "labelling a namespace")
 
         self._for_each(range(self.namespaces), "labelling", put)
         self.know()
@@ -177,7 +177,7 @@ class Ground:
         """Give the OPAs of peers all namespaces, as whole objects, which is how kube-mgmt gives
         them.
         """
-        items = self.rest.request("GET", "/api/v1/namespaces").body["items"]
+        items = self.api.request("GET", "/api/v1/namespaces").body["items"]
         namespaces = {
             each["metadata"]["name"]: {
                 **each,
@@ -203,7 +203,7 @@ class Ground:
         self.second = second_api_server.start(self.cluster, plugins, deadline=DEADLINE)
         kubeconfig = self.cluster.path / "second.kubeconfig"
         kubeconfig.write_text(self.cluster.kubeconfig.read_text().replace(self.url, self.second))
-        self.second_rest = Objects(kubeconfig)
+        self.second_api = Objects(kubeconfig)
 
 
 def _team(number: int, labels: Sequence[str]) -> dict[str, Any]:

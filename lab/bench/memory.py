@@ -68,7 +68,7 @@ def of_data(ground: Ground, sizes: Sequence[int]) -> Iterator[Row]:
     for name, text in bundles.bundle(SETTINGS).modules.items():
         (folder / name).write_text(text, encoding="utf-8")
     peers = paths.root() / "bench" / "peers"
-    (sample,) = (ground.rest.request("GET", "/api/v1/namespaces/fairlead").body,)
+    (sample,) = (ground.api.request("GET", "/api/v1/namespaces/fairlead").body,)
     for size in sizes:
         thin = decision_cost.mapped(size)
         whole = {name: {**sample, **_named(sample, name, each)} for name, each in thin.items()}

@@ -17,9 +17,6 @@ from fairlead.common import paths
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
-from fairlead.engines.gatekeeper import controller as gatekeeper
-from fairlead.engines.gatekeeper.in_force import InForce
-from fairlead.engines.kyverno import controller as kyverno
 from fairlead.engines.kyverno import manifests as kyverno_policies
 from fairlead.engines.live import custom_resources
 from fairlead.engines.live.worlds import create
@@ -28,6 +25,9 @@ from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.bench.ground import DEADLINE, POOL, SETTINGS, Ground
+from lab.engines.gatekeeper import controller as gatekeeper
+from lab.engines.gatekeeper.in_force import InForce
+from lab.engines.kyverno import controller as kyverno
 
 NO_POLICY = "no policy"
 NO_POLICY_SECOND = "no policy, second API server"
@@ -109,12 +109,12 @@ def _opa(policy: str, *phases: str) -> Callable[[Ground, str], None]:
 def _cel(ground: Ground, label: str) -> None:
     for manifest in engines.render("cel", PolicySet.load(settings_of(label))):
         if manifest["kind"] == "CustomResourceDefinition":
-            custom_resources.serve(ground.rest, [manifest])
+            custom_resources.serve(ground.api, [manifest])
         elif manifest["apiVersion"] == _ADMISSION:
             ground.create(manifest)
         else:  # parameters, whose resource is named in the singular
             path = f"/apis/{manifest['apiVersion']}/{manifest['kind'].lower()}"
-            create(ground.rest, path, manifest)
+            create(ground.api, path, manifest)
 
 
 def _python(ground: Ground, label: str) -> None:
@@ -157,13 +157,13 @@ def _renamed(manifest: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _gatekeeper(ground: Ground, label: str) -> None:
-    gatekeeper.serve_definitions(ground.rest, ground.progress)
-    gatekeeper.start(ground.cluster, ground.rest, ground.progress)
+    gatekeeper.serve_definitions(ground.api, ground.progress)
+    gatekeeper.start(ground.cluster, ground.api, ground.progress)
     # It is started for the users of the cases; here it is for a namespace.
     for phase in _BOTH:
         kind = {"apiVersion": _ADMISSION, "kind": f"{phase}WebhookConfiguration"}
         path = path_of(kind, None, gatekeeper.WEBHOOKS)
-        configuration = ground.rest.request("GET", path).body
+        configuration = ground.api.request("GET", path).body
         for webhook in configuration["webhooks"]:
             webhook["namespaceSelector"] = {
                 "matchExpressions": [{"key": label, "operator": "Exists"}]
@@ -171,15 +171,15 @@ def _gatekeeper(ground: Ground, label: str) -> None:
             webhook["matchConditions"] = [
                 each for each in webhook["matchConditions"] if each["name"] != gatekeeper.CONDITION
             ]
-        ground.rest.request("PUT", path, configuration)
-    ground.gatekeeper = InForce(ground.rest)
+        ground.api.request("PUT", path, configuration)
+    ground.gatekeeper = InForce(ground.api)
     ground.gatekeeper.put(engines.render("gatekeeper", PolicySet.load(settings_of(label))))
 
 
 def _kyverno(ground: Ground, label: str) -> None:
-    kyverno.start(ground.cluster, ground.rest, ground.progress)
+    kyverno.start(ground.cluster, ground.api, ground.progress)
     for policy in engines.render("kyverno", PolicySet.load(settings_of(label))):
-        create(ground.rest, kyverno_policies.path(policy), policy)
+        create(ground.api, kyverno_policies.path(policy), policy)
 
 
 def settings_of(label: str) -> Settings:

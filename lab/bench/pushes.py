@@ -93,5 +93,5 @@ def _admits(ground: Ground, peer: Peer, *, expected: bool) -> bool:
     pool.
     """
     path = f"/api/v1/namespaces/{peer.namespace}/pods"
-    answer = ground.rest.request("POST", path, {**POD, "spec": _OWN}, query={"dryRun": "All"})
+    answer = ground.api.request("POST", path, {**POD, "spec": _OWN}, query={"dryRun": "All"})
     return answer.ok == expected

@@ -49,7 +49,7 @@ def until_placed(ground: Ground, peer: Peer) -> None:
     path = f"/api/v1/namespaces/{peer.namespace}/pods"
 
     def placed() -> bool:
-        answer = (ground.second_rest if peer.second else ground.rest).request(
+        answer = (ground.second_api if peer.second else ground.api).request(
             "POST", path, POD, query={"dryRun": "All"}
         )
         if not answer.ok:

@@ -200,13 +200,13 @@ def _grant_until(stop: Event, kubeconfig: Path, grants: Grants, seed: int) -> No
 
 
 def _look_until(stop: Event, kubeconfig: Path, grants: Grants) -> None:
-    rest = Objects(kubeconfig, timeout=_TIMEOUT)
+    api = Objects(kubeconfig, timeout=_TIMEOUT)
     while not stop.wait(LOOK):
         now = time.time()
         for grant in [
             each for each in grants.all if now < each.over + _AFTER or _recent(each, now)
         ]:
-            _look(rest, grants, grant)
+            _look(api, grants, grant)
 
 
 def _recent(grant: Grant, now: float) -> bool:
@@ -214,7 +214,7 @@ def _recent(grant: Grant, now: float) -> bool:
     return bool(grant.seen) and now - grant.seen[-1][1] < _AFTER
 
 
-def _look(rest: Objects, grants: Grants, grant: Grant) -> bool | None:
+def _look(api: Objects, grants: Grants, grant: Grant) -> bool | None:
     """Whether the user has access; None if the API server does not say."""
     attributes = {"namespace": NAMESPACE, "resource": "pods", "verb": "list"}
     review = {
@@ -224,7 +224,7 @@ def _look(rest: Objects, grants: Grants, grant: Grant) -> bool | None:
     }
     began = time.time()
     try:
-        answer = rest.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        answer = api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
     except FairleadError:
         return None
     ended = time.time()

@@ -83,7 +83,7 @@ class Client:
     """One client, for one thread, with the administrator's rights."""
 
     def __init__(self, kubeconfig: Path, ledger: Ledger) -> None:
-        self._rest = Objects(kubeconfig, timeout=_TIMEOUT)
+        self._api = Objects(kubeconfig, timeout=_TIMEOUT)
         self.ledger = ledger
 
     def namespace(self, name: str, pool: str | None, stop: Event) -> bool:
@@ -181,7 +181,7 @@ class Client:
         has the reason as its message.
         """
         try:
-            response = self._rest.request(method, f"/api/v1/{path}", body)
+            response = self._api.request(method, f"/api/v1/{path}", body)
             return response.status, response.body, response.warnings
         except Unreachable as error:
             return 0, {"message": _root(error)}, ()

@@ -174,8 +174,8 @@ def run(
     with ExitStack() as stack:
         if cluster is None:
             cluster = stack.enter_context(clusters.bare(progress))
-        rest = clusters.rest(cluster)
-        scene = Scene(rest, stack.enter_context(marker.placed(rest)))
+        api = clusters.api(cluster)
+        scene = Scene(api, stack.enter_context(marker.placed(api)))
         compared = Comparison([*others, CelEngine(folder, cluster)], scene, progress)
         result: Search[Any] = Search()
         for several in _chunks(every):

@@ -60,7 +60,7 @@ class Running(Beside):
             version,
             metadata_only=True,
             seconds=_SECONDS,
-            opened=lambda: None,
+            on_open=lambda: None,
         ):
             version = pod["metadata"]["resourceVersion"]
             if kind == "ADDED":

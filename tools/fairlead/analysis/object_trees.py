@@ -98,7 +98,7 @@ def of_members(
     FairleadError.
     """
     trees: dict[str, Tree] = {}
-    named: dict[str, list[Path]] = {}
+    by_cluster: dict[str, list[Path]] = {}
     for text in members:
         cluster, separator, file = text.partition("=")
         if not cluster or (separator and not file):
@@ -107,7 +107,7 @@ def of_members(
                 "the CLUSTER of `fairlead up --member CLUSTER`"
             )
         if separator:
-            named.setdefault(cluster, []).append(Path(file))
+            by_cluster.setdefault(cluster, []).append(Path(file))
             continue
         embedded = EmbeddedCluster(cluster)
         if not embedded.running():
@@ -116,7 +116,7 @@ def of_members(
                 f"--member {cluster}`, or write {cluster}=FILE"
             )
         trees[cluster] = of_cluster(embedded, about_placement=about_placement, progress=progress)
-    for cluster, paths in named.items():
+    for cluster, paths in by_cluster.items():
         if cluster in trees:
             raise UsageError(f"--member {cluster} is given with a file and without: choose one")
         trees[cluster] = of_files(paths)
@@ -134,8 +134,8 @@ def _known(documents: Sequence[files.Document]) -> Iterator[tuple[Resource, file
 def _without_exempt(tree: Mapping[str, Any]) -> Tree:
     """The tree without the pods that no policy applies to."""
     pods = {
-        namespace: named
-        for namespace, named in tree.get("pods", {}).items()
+        namespace: group
+        for namespace, group in tree.get("pods", {}).items()
         if namespace not in EXEMPT
     }
     return {**tree, "pods": pods} if "pods" in tree else dict(tree)

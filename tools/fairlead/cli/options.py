@@ -19,8 +19,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.engine_names import ENGINES
 from fairlead.deployment.sidecars import BESIDE_OPA
-from fairlead.policy import parameter_rules
-from fairlead.settings import loading
+from fairlead.policy import loading, parameter_rules
 from fairlead.settings.models import Settings
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @click.argument(
-        "named", metavar="[FILE|FOLDER|-]...", type=click.Path(path_type=Path), nargs=-1
+        "positional", metavar="[FILE|FOLDER|-]...", type=click.Path(path_type=Path), nargs=-1
     )
     @click.option(
         "-f",
@@ -66,14 +65,14 @@ def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
         help="A file or folder of manifests, as kubectl has it; repeatable.",
     )
     @functools.wraps(command)
-    def chosen(
-        *arguments: Any, named: tuple[Path, ...], flagged: tuple[Path, ...], **others: Any
+    def wrapper(
+        *arguments: Any, positional: tuple[Path, ...], flagged: tuple[Path, ...], **keywords: Any
     ) -> Any:
-        if not (named or flagged or others.get("host")):
+        if not (positional or flagged or keywords.get("host")):
             raise click.UsageError("Missing a file or folder of manifests: -f FILE.")
-        return command(*arguments, paths=(*flagged, *named), **others)
+        return command(*arguments, paths=(*flagged, *positional), **keywords)
 
-    return chosen
+    return wrapper
 
 
 yes = click.option(
@@ -190,19 +189,19 @@ def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(command)
-    def chosen(
+    def wrapper(
         *arguments: Any,
         kind: str,
         name: str | None,
         context: str | None,
         kubeconfig: Path | None,
-        **others: Any,
+        **keywords: Any,
     ) -> Any:
-        return command(*arguments, target=_target(kind, name, context, kubeconfig), **others)
+        return command(*arguments, target=_target(kind, name, context, kubeconfig), **keywords)
 
     for option in reversed(_CLUSTER):
-        chosen = option(chosen)
-    return chosen
+        wrapper = option(wrapper)
+    return wrapper
 
 
 def load(settings_file: Path | None) -> Settings:
@@ -218,7 +217,7 @@ def load(settings_file: Path | None) -> Settings:
 
 
 def ask(
-    target: registry.Target, cluster: Cluster, what: str, *, yes: bool, review: bool = False
+    target: registry.Target, cluster: Cluster, action: str, *, confirmed: bool, review: bool = False
 ) -> None:
     """Ask for confirmation if Fairlead neither created the cluster nor was deployed there before.
     With `review`, ask about any cluster if stdin is a terminal.
@@ -227,7 +226,7 @@ def ask(
     """
     from fairlead.clusters.remote import RemoteCluster  # see registry: it takes long to load
 
-    if yes:
+    if confirmed:
         return
     ours = target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known()
     if ours and not (review and sys.stdin.isatty()):
@@ -237,13 +236,13 @@ def ask(
         described = cluster.described()
     if not sys.stdin.isatty():
         raise UsageError(
-            f"this would {what} a cluster that Fairlead did not create ({described}): confirm it "
+            f"this would {action} a cluster that Fairlead did not create ({described}): confirm it "
             "with --yes"
         )
     question = (
-        f"{what.capitalize()} it ({described})?"
+        f"{action.capitalize()} it ({described})?"
         if ours
-        else f"Fairlead did not create this cluster: {described}. {what.capitalize()} it?"
+        else f"Fairlead did not create this cluster: {described}. {action.capitalize()} it?"
     )
     if not click.confirm(question, err=True):
         hint = "" if ours else ": choose another cluster with --context"
@@ -261,7 +260,7 @@ def _target(
     )
     cluster = registry.recognized(target)
     if cluster != target:
-        chosen = f"context {target.context}" if target.context else "the current context"
+        origin = f"context {target.context}" if target.context else "the current context"
         kinds = {"embedded": "the embedded cluster", "kind": "the KIND cluster"}
-        out.note(f"{chosen} leads to {kinds[cluster.kind]} {cluster.name}, which Fairlead made")
+        out.note(f"{origin} leads to {kinds[cluster.kind]} {cluster.name}, which Fairlead made")
     return cluster

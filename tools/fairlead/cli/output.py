@@ -235,13 +235,13 @@ class _Lines(Progress):
         with self._lock:
             self._end(self._steps.pop(name, None), name, state)
 
-    def close(self, why: str = "") -> None:
+    def close(self, reason: str = "") -> None:
         """Print a line for each step that was begun and has not ended."""
         with self._lock:
             while self._steps:
                 name = next(iter(self._steps))
                 step = self._steps.pop(name)
-                self._end(step, name, f"{step.state}{why}")
+                self._end(step, name, f"{step.state}{reason}")
 
     def warn(self, message: str) -> None:
         with self._lock:

@@ -76,10 +76,10 @@ class SelectorPlugin:
         """Add the placements of all namespaces that the documents name."""
         default = self._file.get(_DEFAULT)
         node_selector = default.selector if default else {}
-        whitelists = {name: whitelist for name, whitelist in self._file.items() if name != _DEFAULT}
+        whitelists = {name: entry for name, entry in self._file.items() if name != _DEFAULT}
         apart = {
             *self._annotated,
-            *(name for name, whitelist in whitelists.items() if whitelist.selector),
+            *(name for name, entry in whitelists.items() if entry.selector),
         }
         if default and node_selector:
             target = Everywhere(frozenset(apart))

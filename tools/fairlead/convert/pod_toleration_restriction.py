@@ -102,9 +102,7 @@ class TolerationPlugin:
             ),
         ]
         if placements:
-            findings.placements += [
-                placement for placement in placements if not placement.assignment.empty
-            ]
+            findings.placements += [part for part in placements if not part.assignment.empty]
             findings.differ(_DIFFERENCES)
 
 

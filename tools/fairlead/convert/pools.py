@@ -73,9 +73,7 @@ def compile_pools(findings: Findings) -> Pools:
 
 def _namespace_label(placements: Iterable[Placement]) -> str:
     """The label that most placements select namespaces by."""
-    targets = {
-        placement.target for placement in placements if isinstance(placement.target, Labelled)
-    }
+    targets = {part.target for part in placements if isinstance(part.target, Labelled)}
     counts = Counter(target.key for target in targets if isinstance(target, Labelled))
     return min(counts, key=lambda key: (-counts[key], key), default=_LABEL)
 
@@ -263,9 +261,7 @@ def _of_label(
     usable: Sequence[Placement], label: str, labels: Mapping[str, str]
 ) -> Iterator[Placement]:
     value = labels.get(label)
-    yield from (
-        placement for placement in usable if placement.target == Labelled(label, value or "")
-    )
+    yield from (part for part in usable if part.target == Labelled(label, value or ""))
 
 
 def _name_for(pools: Pools, assignment: Assignment) -> str:

@@ -68,11 +68,11 @@ class AnySelector(_Lenient):
         """The selector as Kubernetes reads it. Raises ValueError for an invalid one."""
         expressions = [
             {
-                "key": expression.key,
-                "operator": expression.operator,
-                "values": expression.values or [],
+                "key": term.key,
+                "operator": term.operator,
+                "values": term.values or [],
             }
-            for expression in self.match_expressions or []
+            for term in self.match_expressions or []
         ]
         try:
             return Selector.model_validate(
@@ -94,14 +94,12 @@ def read(paths: Sequence[Path]) -> list[files.Document]:
     read_files: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            in_folder, _ = review_files.read_folder(path, also=PLUGIN_FILE)
-            file_documents = [document for document in in_folder if _concerns(document.value)]
+            in_folder, _ = review_files.read_folder(path, extra_key=PLUGIN_FILE)
+            added = [document for document in in_folder if _concerns(document.value)]
         else:
-            file_documents = review_files.read(path, also=PLUGIN_FILE)
-        places = {file: file.resolve() for file in {document.path for document in file_documents}}
-        documents += [
-            document for document in file_documents if places[document.path] not in read_files
-        ]
+            added = review_files.read(path, extra_key=PLUGIN_FILE)
+        places = {file: file.resolve() for file in {document.path for document in added}}
+        documents += [document for document in added if places[document.path] not in read_files]
         read_files |= {*places.values()}
     if not any(is_policy(document.value) for document in documents):
         raise InputError(

@@ -87,8 +87,8 @@ def check(rows: list[dict[str, Any]]) -> None:
     outside = [
         row["second"] for row in rows if row["allowed"] and not -1 < row["second"] < length + 1
     ]
-    within = [row for row in rows if row["allowed"] and 0 <= row["second"] < length]
-    if outside or not within:
+    inside = [row for row in rows if row["allowed"] and 0 <= row["second"] < length]
+    if outside or not inside:
         raise FairleadError(
             f"{SUBJECT} had access at the seconds {outside}"
             if outside

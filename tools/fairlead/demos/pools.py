@@ -114,10 +114,10 @@ def _row(
 ) -> Row:
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     pool = pools[namespace]
-    own = submitted.get((namespace, name), {}).get("spec", {}).get("nodeSelector")
+    node_selector = submitted.get((namespace, name), {}).get("spec", {}).get("nodeSelector")
     if pool is None:
         message = "the namespace has no pool: left alone"
-    elif own:
+    elif node_selector:
         message = "nodeSelector was the pool's already"
     else:
         message = "nodeSelector added"

@@ -88,7 +88,7 @@ def document(following: Following) -> dict[str, Any]:
 
 
 def _bundle(name: str, scope: str, repository: Repository | None) -> dict[str, Any]:
-    least, most = _DELAYS
+    minimum, maximum = _DELAYS
     return {
         "service": _SERVICE,
         "resource": repository.image(name) if repository else f"bundles/{name}.tar.gz",
@@ -96,7 +96,7 @@ def _bundle(name: str, scope: str, repository: Repository | None) -> dict[str, A
         "size_limit_bytes": LARGEST,  # of each file; OPA reads all before it verifies them
         # With this block, OPA refuses a bundle without a signature.
         "signing": {"scope": claim(scope, name)},
-        "polling": {"min_delay_seconds": least, "max_delay_seconds": most},
+        "polling": {"min_delay_seconds": minimum, "max_delay_seconds": maximum},
     }
 
 

@@ -75,12 +75,12 @@ def public_key(path: Path) -> PublicKey:
     try:
         key = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
-        why = (
+        problem = (
             "holds a private key: OPAs get the public one, which `fairlead bundle key` wrote beside"
             if b"PRIVATE KEY" in pem
             else "holds no public key in PEM: `fairlead bundle key` writes one beside the private"
         )
-        raise InputError(path, why) from error
+        raise InputError(path, problem) from error
     if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
         raise InputError(path, f"holds a key that OPA has no algorithm for: {_KINDS}")
     return PublicKey(key.public_bytes(*_PUBLIC), _algorithm(key, path))
@@ -120,14 +120,14 @@ def _private(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> PrivateKey:
     return PrivateKey(pem, PublicKey(public.public_bytes(*_PUBLIC), _algorithm(public, "the key")))
 
 
-def _algorithm(key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, place: object) -> str:
+def _algorithm(key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, origin: object) -> str:
     """The algorithm of JSON web signatures for this key. Raises InputError."""
     if isinstance(key, rsa.RSAPublicKey):
         if key.key_size < 2048:
-            raise InputError(place, f"has {key.key_size} bits: give an RSA key of 2048 or more")
+            raise InputError(origin, f"has {key.key_size} bits: give an RSA key of 2048 or more")
         return "RS256"
     if key.curve.name not in _CURVES:
-        raise InputError(place, f"is on the curve {key.curve.name}: {_KINDS}")
+        raise InputError(origin, f"is on the curve {key.curve.name}: {_KINDS}")
     return _CURVES[key.curve.name]
 
 

@@ -13,8 +13,8 @@ from fairlead.policy.policy_set import PolicySet
 # Engine -> its class, as module:name. A module is imported when its engine is used.
 RENDERERS = {
     "cel": "fairlead.engines.cel:CelEngine",
-    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperEngine",
-    "kyverno": "fairlead.engines.kyverno:KyvernoEngine",
+    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperRenderer",
+    "kyverno": "fairlead.engines.kyverno:KyvernoRenderer",
 }
 
 

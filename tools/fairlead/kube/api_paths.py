@@ -18,8 +18,8 @@ def joined(api_version: str, namespace: str | None, *parts: str) -> str:
     """The path of `parts` (the plural of a kind, a name, a subresource), in a namespace if there is
     one. Empty parts are left out.
     """
-    place = ("namespaces", namespace) if namespace else ()
-    names = (quote(part, safe="") for part in (*place, *parts) if part)
+    namespace_parts = ("namespaces", namespace) if namespace else ()
+    names = (quote(part, safe="") for part in (*namespace_parts, *parts) if part)
     return "/".join((of_version(api_version), *names))
 
 

@@ -67,16 +67,16 @@ def connect(kubeconfig: Path) -> client.ApiClient:
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Raises Refused or Unreachable for the errors of the package; `what` begins the message."""
+def explained(action: str) -> Iterator[None]:
+    """Raises Refused or Unreachable for the errors of the package; `action` begins the message."""
     try:
         yield
     except ApiException as error:
         if not error.status:
-            raise Unreachable(what, error.reason) from error
-        raise Refused(what, error.status, error.body, str(error.reason or "")) from error
+            raise Unreachable(action, error.reason) from error
+        raise Refused(action, error.status, error.body, str(error.reason or "")) from error
     except (urllib3.exceptions.HTTPError, OSError, config.ConfigException) as error:
-        raise Unreachable(what, error) from error
+        raise Unreachable(action, error) from error
 
 
 def _is_temporary(error: BaseException) -> bool:
@@ -110,21 +110,21 @@ class Objects:
         field_manager: str = FIELD_MANAGER,
         user: str = "",
         timeout: Timeout = TIMEOUT,
-        page: int = PAGE,
+        page: int | None = None,
         turn: Callable[[], None] = lambda: None,
     ) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod that this process runs in, and sends
         nothing yet. Raises UsageError.
 
         All requests are made in the name of `user`, if there is one. `page` is the number of
-        objects in one page of a list. `turn` is called before each request and at each event of a
-        watch.
+        objects in one page of a list, by default PAGE. `turn` is called before each request and at
+        each event of a watch.
         """
         self._kubeconfig = kubeconfig
         self._field_manager = field_manager
         self._user = user
         self._timeout = timeout
-        self._page = page
+        self._page = page or PAGE
         self._turn = turn
         self._lock = Lock()
         self._api = self._connected()
@@ -152,9 +152,9 @@ class Objects:
             headers["Impersonate-User"] = user["username"]
             for group in (*user.get("groups", ()), "system:masters"):
                 headers.add("Impersonate-Group", group)
-        what = f"{method} {path}"
-        answer = self._send(method, path, query or {}, headers, body, timeout=None, what=what)
-        with explained(what):
+        action = f"{method} {path}"
+        answer = self._send(method, path, query or {}, headers, body, timeout=None, action=action)
+        with explained(action):
             return Response.of(answer)
 
     def call(
@@ -168,15 +168,15 @@ class Objects:
         accept: str = JSON,
         content_type: str = JSON,
         timeout: Timeout | None = None,
-        what: str = "",
+        action: str = "",
     ) -> dict[str, Any]:
         """The object or list that the API server answers. `manager` is the field manager of a
-        change; `what` begins the message of an error.
+        change; `action` begins the message of an error.
 
         Raises ApiServerError: for example with status 404 if there is no such object, and 409 if a
         patch names another resourceVersion than the object has.
         """
-        what = what or f"{method} {path}"
+        action = action or f"{method} {path}"
         answer = self._accepted(
             method,
             path,
@@ -184,16 +184,16 @@ class Objects:
             {"Accept": accept, "Content-Type": content_type},
             body,
             timeout=timeout,
-            what=what,
+            action=action,
         )
         try:
             value = json.loads(answer.data, parse_float=number)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ApiServerError(
-                f"{what}: the API server's answer cannot be read: {error}"
+                f"{action}: the API server's answer cannot be read: {error}"
             ) from error
         if not isinstance(value, dict):
-            raise ApiServerError(f"{what}: the API server's answer is not an object")
+            raise ApiServerError(f"{action}: the API server's answer is not an object")
         return value
 
     def collection(
@@ -203,7 +203,7 @@ class Objects:
         *,
         metadata_only: bool = False,
         version: Callable[[str], None] = lambda _: None,
-        what: str = "",
+        action: str = "",
     ) -> Iterator[dict[str, Any]]:
         """Every object of a list, page by page. `version` is called with the list's
         resourceVersion, before the objects of the last page.
@@ -211,7 +211,7 @@ class Objects:
         `selector` has a labelSelector, a fieldSelector or both. Each object has its apiVersion and
         kind, as in a watch. Raises ApiServerError.
         """
-        what = what or f"GET {path}"
+        action = action or f"GET {path}"
         query = {"limit": str(self._page), **selector}
         while True:
             page = self.call(
@@ -219,11 +219,11 @@ class Objects:
                 path,
                 query=query,
                 accept=_METADATA_LIST if metadata_only else JSON,
-                what=what,
+                action=action,
             )
             metadata = page.get("metadata") or {}
             if "resourceVersion" not in metadata or not isinstance(page.get("items") or [], list):
-                raise ApiServerError(f"{what}: the API server's answer is not a list")
+                raise ApiServerError(f"{action}: the API server's answer is not a list")
             version(metadata["resourceVersion"])
             type_meta = {
                 "apiVersion": page.get("apiVersion"),
@@ -238,48 +238,48 @@ class Objects:
         self,
         path: str,
         selector: Mapping[str, str],
-        since: str,
+        version: str,
         *,
         metadata_only: bool = False,
         seconds: int,
-        opened: Callable[[], None] = lambda: None,
+        on_open: Callable[[], None] = lambda: None,
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each event after the resourceVersion `since`, as (type, object), for about `seconds`.
+        """Each event after the resourceVersion `version`, as (type, object), for about `seconds`.
         Raises ApiServerError.
 
         Types: ADDED, MODIFIED, DELETED, and BOOKMARK, whose object has only a newer
-        resourceVersion. `opened` is called once the API server has accepted the watch.
+        resourceVersion. `on_open` is called once the API server has accepted the watch.
         """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": since,
+            "resourceVersion": version,
             "timeoutSeconds": str(seconds),
             **selector,
         }
-        what = f"watching {path}"
+        action = f"watching {path}"
         answer = self._accepted(
             "GET",
             path,
             query,
             {"Accept": METADATA if metadata_only else JSON},
             timeout=(BRIEF[0], seconds + 10.0),
-            what=f"GET {path}",
+            action=f"GET {path}",
         )
-        opened()
+        on_open()
         try:
             for line in _lines(answer):
                 self._turn()
                 event = json.loads(line, parse_float=number)
                 if event["type"] == "ERROR":
                     status = event["object"]
-                    raise Refused(what, int(status.get("code") or 0), json.dumps(status))
+                    raise Refused(action, int(status.get("code") or 0), json.dumps(status))
                 yield event["type"], event["object"]
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(what, error) from error
+            raise Unreachable(action, error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ApiServerError(
-                f"{what}: the API server's answer is not an event: {error}"
+                f"{action}: the API server's answer is not an event: {error}"
             ) from error
         finally:
             answer.close()
@@ -289,22 +289,22 @@ class Objects:
         """Every kind that is served, in the preferred version of its group. A group is left out
         while its own server (an aggregated API) is away. Raises ApiServerError.
         """
-        what = "cannot read the API's resources"
-        served = discovery.kinds(self.call("GET", api_paths.of_version("v1"), what=what))
-        for group in self.call("GET", "/apis", what=what)["groups"]:
+        action = "cannot read the API's resources"
+        kinds = discovery.kinds(self.call("GET", api_paths.of_version("v1"), action=action))
+        for group in self.call("GET", "/apis", action=action)["groups"]:
             version = group["preferredVersion"]["groupVersion"]
             try:
-                served += discovery.kinds(
+                kinds += discovery.kinds(
                     self.call(
                         "GET",
                         api_paths.of_version(version),
-                        what=f"cannot read the resources of {group['name']}",
+                        action=f"cannot read the resources of {group['name']}",
                     )
                 )
             except Refused as error:
                 if error.status not in (404, 503):
                     raise
-        return served
+        return kinds
 
     def serves(self, manifest: Mapping[str, Any]) -> bool:
         """Whether the API server has the manifest's kind. Raises Unreachable."""
@@ -357,19 +357,19 @@ class Objects:
     def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Create the object, as a user would. Raises Refused."""
         version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
-        what = f"cannot create {kind} {metadata.get('name')}"
-        path = self._path(what, version, kind, metadata.get("namespace"))
-        return self.call("POST", path, manifest, what=what)
+        action = f"cannot create {kind} {metadata.get('name')}"
+        path = self._path(action, version, kind, metadata.get("namespace"))
+        return self.call("POST", path, manifest, action=action)
 
     @patiently
     def get(
         self, api_version: str, kind: str, name: str, namespace: str | None = None
     ) -> dict[str, Any] | None:
         """The object, or None if there is none. Raises Refused."""
-        what = f"cannot read {kind} {name}"
-        path = self._path(what, api_version, kind, namespace, name)
+        action = f"cannot read {kind} {name}"
+        path = self._path(action, api_version, kind, namespace, name)
         try:
-            return self.call("GET", path, what=what)
+            return self.call("GET", path, action=action)
         except Refused as error:
             if error.status == 404:
                 return None
@@ -394,10 +394,10 @@ class Objects:
         # By default, the pods of a Job would stay.
         body: dict[str, Any] = {"propagationPolicy": "Orphan" if orphan else "Background"}
         body |= {} if grace is None else {"gracePeriodSeconds": grace}
-        what = f"cannot delete {kind} {name}"
-        path = self._path(what, api_version, kind, namespace, name)
+        action = f"cannot delete {kind} {name}"
+        path = self._path(action, api_version, kind, namespace, name)
         try:
-            self.call("DELETE", path, body, what=what)
+            self.call("DELETE", path, body, action=action)
         except Refused as error:
             if error.status != 404:
                 raise
@@ -409,10 +409,15 @@ class Objects:
         """The objects of a namespace (None for all) that a label selector matches, sorted by name.
         Raises Refused.
         """
-        what = f"cannot list {kind}"
-        path = self._path(what, api_version, kind, namespace)
-        objects = self.collection(path, {"labelSelector": labels}, what=what)
+        action = f"cannot list {kind}"
+        path = self._path(action, api_version, kind, namespace)
+        objects = self.collection(path, {"labelSelector": labels}, action=action)
         return sorted(objects, key=lambda item: str(item["metadata"]["name"]))
+
+    def namespaces(self) -> dict[str, dict[str, Any]]:
+        """Every namespace, name -> object. Raises ApiServerError."""
+        listed = self.list("v1", "Namespace", None)
+        return {namespace["metadata"]["name"]: namespace for namespace in listed}
 
     def _change(
         self,
@@ -425,8 +430,8 @@ class Objects:
     ) -> dict[str, Any]:
         """The object that `manifest` identifies, after this patch."""
         version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
-        what = f"cannot {verb} {kind} {metadata['name']}"
-        path = self._path(what, version, kind, metadata.get("namespace"), metadata["name"])
+        action = f"cannot {verb} {kind} {metadata['name']}"
+        path = self._path(action, version, kind, metadata.get("namespace"), metadata["name"])
         return self.call(
             "PATCH",
             path,
@@ -434,29 +439,29 @@ class Objects:
             query=query,
             manager=self._field_manager,
             content_type=content_type,
-            what=what,
+            action=action,
         )
 
     def _path(
-        self, what: str, api_version: str, kind: str, namespace: str | None, name: str = ""
+        self, action: str, api_version: str, kind: str, namespace: str | None, name: str = ""
     ) -> str:
         """The path of an object, or of the collection of its kind. Raises Refused if the API server
         does not serve the kind.
         """
         if (api_version, kind) not in self._served:
             try:
-                listed = self.call("GET", api_paths.of_version(api_version), what=what)
+                resources = self.call("GET", api_paths.of_version(api_version), action=action)
             except Refused as error:
                 if error.status != 404:
                     raise
-                listed = {}
-            for kind_served in discovery.kinds(listed):
+                resources = {}
+            for kind_served in discovery.kinds(resources):
                 self._served[api_version, kind_served.name] = kind_served
-        served = self._served.get((api_version, kind))
-        if served is None:
-            raise Refused(what, 404, None, "it does not serve this kind of object")
-        place = namespace if served.namespaced else None
-        return api_paths.joined(api_version, place, served.plural, name)
+        resource = self._served.get((api_version, kind))
+        if resource is None:
+            raise Refused(action, 404, None, "it does not serve this kind of object")
+        scope = namespace if resource.namespaced else None
+        return api_paths.joined(api_version, scope, resource.plural, name)
 
     def _accepted(
         self,
@@ -467,19 +472,19 @@ class Objects:
         body: Any = None,
         *,
         timeout: Timeout | None,
-        what: str,
+        action: str,
     ) -> urllib3.BaseHTTPResponse:
         """The answer to one request; its body is read only when asked for. Raises ApiServerError
         unless the API server accepts the request.
         """
-        answer = self._send(method, path, query, headers, body, timeout=timeout, what=what)
+        answer = self._send(method, path, query, headers, body, timeout=timeout, action=action)
         if answer.status < 300:
             return answer
         try:
             text = answer.data
         except (urllib3.exceptions.HTTPError, OSError):
             text = b""
-        raise Refused(what, answer.status, text, answer.reason or "")
+        raise Refused(action, answer.status, text, answer.reason or "")
 
     def _send(
         self,
@@ -490,7 +495,7 @@ class Objects:
         body: Any,
         *,
         timeout: Timeout | None,
-        what: str,
+        action: str,
     ) -> urllib3.BaseHTTPResponse:
         self._turn()
         api = self._api
@@ -502,7 +507,7 @@ class Objects:
         if headers.get("Content-Type") == APPLY:
             body = as_yaml(body)
         try:
-            with explained(what):
+            with explained(action):
                 api.update_params_for_auth(authorized, [], ["BearerToken"], path, method, body)
                 timeout = timeout or self._timeout
                 answer: urllib3.BaseHTTPResponse = api.call_api(
@@ -526,7 +531,7 @@ def reach(kubeconfig: Path, *, field_manager: str = FIELD_MANAGER) -> Objects:
     """
     objects = Objects(kubeconfig, field_manager=field_manager)
     try:
-        objects.call("GET", "/version", what="cannot read the API's resources")
+        objects.call("GET", "/version", action="cannot read the API's resources")
     except Unreachable as error:
         raise UsageError(f"{kubeconfig}: {error}") from error
     return objects

@@ -156,7 +156,7 @@ def _nowhere(target: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _version(objects: clients.Objects) -> Finding:
-    version = objects.call("GET", "/version", what="cannot read the version")
+    version = objects.call("GET", "/version", action="cannot read the version")
     parts = (version["major"], version["minor"])
     number = tuple(int(re.sub(r"\D.*", "", part) or 0) for part in parts)
     if number >= OLDEST:
@@ -311,7 +311,7 @@ def _may(objects: clients.Objects, right: _Right) -> bool:
         "spec": {"resourceAttributes": attributes},
     }
     what = "cannot ask for one's rights"
-    answer = objects.call("POST", api_paths.path_of(review, None), review, what=what)
+    answer = objects.call("POST", api_paths.path_of(review, None), review, action=what)
     return (answer.get("status") or {}).get("allowed") is True
 
 

@@ -76,16 +76,10 @@ class Snapshot:
 
 def snapshot(config_maps: Iterable[ConfigMap], *, unlisted: Iterable[str] = ()) -> Snapshot:
     """What OPA should hold of these, without stores."""
-    policies = tuple(config_maps)
-    texts = {
-        config_map.item(key): text
-        for config_map in policies
-        for key, text in config_map.texts.items()
-    }
-    broken = frozenset(
-        config_map.item(key) for config_map in policies for key in config_map.problems
-    )
-    return Snapshot(texts, broken, {}, tuple(unlisted), policies)
+    listing = tuple(config_maps)
+    texts = {policy.item(key): text for policy in listing for key, text in policy.texts.items()}
+    broken = frozenset(policy.item(key) for policy in listing for key in policy.problems)
+    return Snapshot(texts, broken, {}, tuple(unlisted), listing)
 
 
 class Desired:

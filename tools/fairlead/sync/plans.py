@@ -179,18 +179,16 @@ def operations(
         for item, text in sorted(wanted_texts.items())
         if not is_current(item, text, opa_state, memory)
     ]
-    documents = [operation for operation in puts if operation.item[0] == "document"]
+    documents = [write for write in puts if write.item[0] == "document"]
     if first := [*_stores(desired, opa_state, without), *documents]:
         return first
-    policies = [operation for operation in puts if operation.item[0] == "policy"]
+    policies = [write for write in puts if write.item[0] == "policy"]
     if any(opa_state.stores.get(name) is None for name in desired.unknown):
         policies = []
-    if new := [operation for operation in policies if operation.item[1] not in opa_state.policies]:
+    if new := [write for write in policies if write.item[1] not in opa_state.policies]:
         return [*sorted(new, key=lambda policy: len(policy.text))]
     if changed := [
-        operation
-        for operation in policies
-        if not _held(operation.item, operation.text, desired, opa_state, memory)
+        write for write in policies if not _held(write.item, write.text, desired, opa_state, memory)
     ]:
         return [*changed]
     return _removals(desired, opa_state, memory, now) if desired.complete else []
@@ -248,16 +246,15 @@ def _held(item: Item, text: str, desired: Snapshot, opa_state: Served, memory: M
     """
     if not STAGE.search(text):
         return False
-    siblings = {
-        sibling: text
-        for sibling, text in desired.texts.items()
-        if _of(sibling) == _of(item) and not switches(sibling[1].rpartition("/")[2], text)
+    peers = {
+        peer: text
+        for peer, text in desired.texts.items()
+        if _of(peer) == _of(item) and not switches(peer[1].rpartition("/")[2], text)
     }
     leaving = memory.owned - desired.texts.keys() - desired.broken
-    return any(_of(sibling) == _of(item) for sibling in desired.broken) or not all(
-        is_current(sibling, text, opa_state, memory)
-        or _stands_in(sibling, text, leaving, opa_state)
-        for sibling, text in siblings.items()
+    return any(_of(peer) == _of(item) for peer in desired.broken) or not all(
+        is_current(peer, text, opa_state, memory) or _stands_in(peer, text, leaving, opa_state)
+        for peer, text in peers.items()
     )
 
 
@@ -280,14 +277,9 @@ def _wanted(
 def _stores(desired: Snapshot, opa_state: Served, without: Container[str]) -> list[Operation]:
     operations: list[Operation] = []
     for name, store in desired.stores.items():
-        served_store = opa_state.stores.get(name)
-        if (
-            store is not None
-            and served_store is not store
-            and served_store != store
-            and name not in without
-        ):
-            operations.append(Replicate(name, store, served_store))
+        actual = opa_state.stores.get(name)
+        if store is not None and actual is not store and actual != store and name not in without:
+            operations.append(Replicate(name, store, actual))
     return operations
 
 
@@ -305,32 +297,26 @@ def _removals(desired: Snapshot, opa_state: Served, memory: Memory, now: float) 
         key=lambda item: (accepted.get(item, len(accepted)), item),
         reverse=True,
     )
-    kept_owners = {_of(item) for item in desired.broken}
+    owners = {_of(item) for item in desired.broken}
     stand_ins: list[Operation] = []
     for item, text in desired.texts.items():
         if is_current(item, text, opa_state, memory):
             continue
         if _stands_in(item, text, leaving, opa_state):
             continue
-        kept_owners.add(_of(item))
+        owners.add(_of(item))
         rejection = memory.rejected.get((item, text))
         if rejection and policy_problems.conflicts(rejection.problem):
-            before = [
-                sibling
-                for sibling in leaving
-                if sibling[0] == "policy" and _of(sibling) == _of(item)
-            ]
+            before = [peer for peer in leaving if peer[0] == "policy" and _of(peer) == _of(item)]
             stand_ins += [
-                Put(sibling, text, item)
-                for sibling in before
-                if not memory.waits(sibling, text, now)
+                Put(peer, text, item) for peer in before if not memory.waits(peer, text, now)
             ]
     if stand_ins:
         return stand_ins
     return [
         Remove(item)
         for item in leaving
-        if _of(item) not in kept_owners and not memory.waits(item, None, now)
+        if _of(item) not in owners and not memory.waits(item, None, now)
     ]
 
 
@@ -338,8 +324,8 @@ def _stands_in(item: Item, text: str, leaving: Iterable[Item], opa_state: Served
     """Whether OPA holds the text of a policy under another id of its ConfigMap, one that is due
     for removal.
     """
-    siblings = (id_ for kind, id_ in leaving if kind == "policy" and _of((kind, id_)) == _of(item))
-    return any(opa_state.policies.get(id_) == text for id_ in siblings)
+    peers = (id_ for kind, id_ in leaving if kind == "policy" and _of((kind, id_)) == _of(item))
+    return any(opa_state.policies.get(id_) == text for id_ in peers)
 
 
 def _of(item: Item) -> tuple[str, str]:

@@ -52,11 +52,7 @@ class Status:
     def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
         """The combined status."""
         reports = [json.loads(report) for _, report in sorted(replicas.items())]
-        current = [
-            replica_report
-            for replica_report in reports
-            if replica_report["revision"] == config_map.fingerprint
-        ]
+        current = [report for report in reports if report["revision"] == config_map.fingerprint]
         errors: list[Mapping[str, Any]] = []
         for report in current:
             errors += [error for error in report["errors"] if error not in errors]
@@ -65,14 +61,7 @@ class Status:
         status = {
             "installed": count,
             "revision": config_map.fingerprint,
-            "package": next(
-                (
-                    replica_report["package"]
-                    for replica_report in current
-                    if replica_report["package"]
-                ),
-                "",
-            ),
+            "package": next((report["package"] for report in current if report["package"]), ""),
             "observedGeneration": config_map.generation,
             "errors": errors[:_MOST],
             **_last_decision(config_map, reports),
@@ -206,10 +195,7 @@ def _moment(decision: Mapping[str, Any]) -> tuple[str, str]:
 def _conditions(config_map: ConfigMap, conditions: Sequence[Condition]) -> list[dict[str, Any]]:
     """The conditions as Kubernetes writes them. The time changes only when the status does."""
     before = _before(config_map).get("conditions") or ()
-    times = {
-        (condition["type"], condition["status"]): condition["lastTransitionTime"]
-        for condition in before
-    }
+    times = {(entry["type"], entry["status"]): entry["lastTransitionTime"] for entry in before}
     now = texts.time(datetime.now(UTC))
     return [
         {

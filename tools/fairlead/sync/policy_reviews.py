@@ -98,31 +98,21 @@ class Reviews:
         )
         if refusal:
             return [refusal], []
-        neighbours = (
-            config_map for config_map in desired.config_maps if config_map.owner != policy.owner
-        )
+        neighbours = (entry for entry in desired.config_maps if entry.owner != policy.owner)
         settled = self._claims.settle(
             snapshot([*neighbours, policy]), in_force.accepted, compiler.package
         )
-        (candidate,) = (
-            config_map for config_map in settled.config_maps if config_map.owner == policy.owner
-        )
-        claimed = [
-            config_map
-            for config_map in candidate.problems.values()
-            if config_map["code"] == CLAIMED
-        ]
+        (candidate,) = (entry for entry in settled.config_maps if entry.owner == policy.owner)
+        claimed = [problem for problem in candidate.problems.values() if problem["code"] == CLAIMED]
         modules = _beside(candidate, settled, in_force, claimed=bool(claimed))
         errors = compiler.errors({**modules, item[1]: text})
         if claimed:
             errors = [
-                config_map
-                for config_map in errors
-                if (config_map.get("location") or {}).get("file") == item[1]
+                error for error in errors if (error.get("location") or {}).get("file") == item[1]
             ]
         warnings = [
-            policy_object_status.sentence(config_map)
-            for config_map in policy_object_status.errors_of(policy, claimed)
+            policy_object_status.sentence(error)
+            for error in policy_object_status.errors_of(policy, claimed)
         ]
         return errors, warnings
 
@@ -141,11 +131,7 @@ def _beside(
         for (kind, id_), text in settled.texts.items()
         if id_.startswith(_PREFIX) and ((kind, id_), text) not in in_force.rejected
     }
-    present = {
-        config_map.item(KEY)[1]
-        for config_map in settled.config_maps
-        if config_map.kind == "placement"
-    }
+    present = {entry.item(KEY)[1] for entry in settled.config_maps if entry.kind == "placement"}
 
     def gives_way(id_: str, text: str) -> bool:
         deleted = id_.startswith(_PREFIX) and id_ not in present

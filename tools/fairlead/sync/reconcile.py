@@ -120,7 +120,7 @@ class Reconciler:
         self._memory.adopt(desired, self._served)
         desired = self._claims.settle(desired, self._memory.accepted, opa.package)
         self._packages = sorted(
-            {"/".join(config_map.claim.path) for config_map in desired.config_maps} - {""}
+            {"/".join(policy.claim.path) for policy in desired.config_maps} - {""}
         )
         unwritable = self._apply(opa, desired)
         # If nothing changes, the next snapshot has the same objects, and comparing them is free.

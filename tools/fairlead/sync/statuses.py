@@ -238,8 +238,8 @@ class StatusWriter:
             live = _form(config_map).live(self._api, config_map, _ENDING)
             if self._own not in live.annotations:
                 return
-            replica_statuses = self._others(live)
-            changes: Annotations = {self._own: None, **_form(live).shared(live, replica_statuses)}
+            statuses = self._others(live)
+            changes: Annotations = {self._own: None, **_form(live).shared(live, statuses)}
             try:
                 _form(live).write(self._api, live, changes, _ENDING)
             except ApiServerError as error:
@@ -288,24 +288,20 @@ class StatusWriter:
         """
         owner = config_map.owner
         annotations = self._found.setdefault(owner, dict(config_map.annotations))
-        replica_statuses = self._others(config_map)
+        statuses = self._others(config_map)
         if self._own not in config_map.annotations and owner not in self._seen:
-            replica_statuses = {
-                key: value
-                for key, value in replica_statuses.items()
-                if annotations.get(key) != value
+            statuses = {
+                key: value for key, value in statuses.items() if annotations.get(key) != value
             }
-        changes: Annotations = {
-            key: None for key in config_map.annotations if key not in replica_statuses
-        }
+        changes: Annotations = {key: None for key in config_map.annotations if key not in statuses}
         changes |= {self._own: status}
-        changes |= _form(config_map).shared(config_map, {**replica_statuses, self._own: status})
+        changes |= _form(config_map).shared(config_map, {**statuses, self._own: status})
         changes = {
             key: value for key, value in changes.items() if config_map.annotations.get(key) != value
         }
         if not changes or self._seen.get(owner) == config_map.resource_version:
             return
-        attempt = owner, frozenset({status, *replica_statuses.values(), *replica_statuses})
+        attempt = owner, frozenset({status, *statuses.values(), *statuses})
         before = self._written.get(attempt)
         if before and time.monotonic() < before.again_at:
             return

@@ -169,7 +169,7 @@ class Watch:
             resource_version,
             metadata_only=self._thin,
             seconds=random.randint(*self._seconds),  # noqa: S311 - spreads requests, keeps no secret
-            opened=self._opened,
+            on_open=self._opened,
         )
         for type_, value in events:
             if type_ != "BOOKMARK":

@@ -18,8 +18,6 @@ ENGINES = {
     "python": "fairlead.engines.python.engine:PythonEngine",
     "webhook": "fairlead.verification.webhook:WebhookEngine",
     "cel": "fairlead.engines.cel:CelEngine",
-    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperEngine",
-    "kyverno": "fairlead.engines.kyverno:KyvernoEngine",
 }
 
 

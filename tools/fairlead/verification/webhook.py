@@ -22,10 +22,9 @@ from fairlead.engines.live.scene import SETUP_USER, Scene
 from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
-from fairlead.policy import bundles, tables
+from fairlead.policy import bundles, intents, tables
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings import intents
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Settings
 
@@ -54,15 +53,15 @@ class WebhookEngine:
         for case in cases:
             groups.setdefault(case.settings.model_dump_json(), []).append(case)
         with self._cluster(progress) as cluster:
-            rest = Objects(cluster.kubeconfig)
+            api = Objects(cluster.kubeconfig)
             if self._target is None:
-                custom_resources.serve(rest, custom_resources.of(cases, self._folder))
+                custom_resources.serve(api, custom_resources.of(cases, self._folder))
             for group in sorted(groups.values(), key=self._of_pods):
                 settings = _with_setup_user(group[0].settings, self._folder)
                 cluster.configure(settings)
-                with marker.placed(rest, webhooks=True) as in_force:
+                with marker.placed(api, webhooks=True) as in_force:
                     knows = cluster.namespaces_known(settings)
-                    scene = Scene(rest, in_force, engine_knows=knows)
+                    scene = Scene(api, in_force, engine_knows=knows)
                     for case in group:
                         yield case, scene.decide(case)
 
@@ -95,7 +94,7 @@ def _with_setup_user(settings: Settings, folder: Path | None) -> Settings:
     exempting = {}
     places = bundles.folders(settings, folder)
     for intent in (intent for place in places for intent in intents.in_folder(place)):
-        in_force = settings.instances(intent.name, default=intent.metadata.enabled)
+        in_force = settings.instances(intent.name, default=intent.facts.enabled)
         for name, chosen in in_force.items():
             users = [*chosen.exempt.users, SETUP_USER]
             exempt = chosen.exempt.model_copy(update={"users": users})

@@ -11,16 +11,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead import engines
-from fairlead.cli import render
+from fairlead.cli.operations import render
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
-from fairlead.engines.gatekeeper import definition, inexpressible, installation, manifests, modules
+from fairlead.engines.gatekeeper import definition, installation, manifests, modules
 from fairlead.opa import cli
 from fairlead.policy import bundles, cases, new_policy
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.instances import Instance
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from lab.engines.gatekeeper import inexpressible
 
 LIMITS: dict[str, Any] = {"parameters": {"ranges": [{"min_replicas": 3, "max_replicas": 10}]}}
 POOLS: dict[str, Any] = {

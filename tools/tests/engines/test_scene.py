@@ -89,7 +89,7 @@ class Rival(Objects):
     def serves(self, manifest: Any) -> bool:
         return True
 
-    def call(self, method: str, path: str, body: Any = None, **options: Any) -> Response:
+    def request(self, method: str, path: str, body: Any = None, **options: Any) -> Response:
         dry = (options.get("query") or body or {}).get("dryRun")
         if method == "POST" and not dry:
             self.pod = {**body, "metadata": {**body["metadata"], "uid": "1"}}

@@ -59,14 +59,14 @@ class CelEngine:
         world = World(self._folder, manifests.render)
         groups = {case.name: world.add(case) for case in cases}
         with self._running(progress) as cluster:
-            rest = clusters.rest(cluster)
-            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
+            api = clusters.api(cluster)
+            custom_resources.serve(api, custom_resources.of(cases, self._folder))
             own = self._cluster is None
             with (
-                _created(world, rest, progress, stay=own) as parameters,
-                marker.placed(rest, mutating=True, parameters=parameters) as in_force,
+                _created(world, api, progress, stay=own) as parameters,
+                marker.placed(api, mutating=True, parameters=parameters) as in_force,
             ):
-                scene = Scene(rest, in_force)
+                scene = Scene(api, in_force)
                 for case in cases:
                     decided = scene.decide(case, (groups[case.name],))
                     yield case, inexpressible.outcome(case, decided, _FAILED)
@@ -83,19 +83,19 @@ def _definitions(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
 
 @contextmanager
 def _created(
-    world: World[Rendered], rest: Objects, progress: Progress, *, stay: bool
+    world: World[Rendered], api: Objects, progress: Progress, *, stay: bool
 ) -> Iterator[list[dict[str, Any]]]:
     """All policies during the block, which gets their parameters, in the order of creation.
     Afterwards only the kinds of parameters stay, unless everything may `stay`. Raises
     FairleadError.
     """
-    custom_resources.serve(rest, _definitions([instance.rendered for instance in world]))
+    custom_resources.serve(api, _definitions([instance.rendered for instance in world]))
     parameters = together.parameters(world)
     with ExitStack() as stack:
 
         def create_at(path: str, manifest: dict[str, Any]) -> None:
-            create(rest, path, manifest)
-            stack.callback(rest.request, "DELETE", f"{path}/{manifest['metadata']['name']}")
+            create(api, path, manifest)
+            stack.callback(api.request, "DELETE", f"{path}/{manifest['metadata']['name']}")
 
         for each in parameters:
             create_at(f"/apis/{each['apiVersion']}/{each['kind'].lower()}", each)

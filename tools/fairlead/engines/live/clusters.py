@@ -26,6 +26,6 @@ def bare(progress: Progress) -> Iterator[BareCluster]:
         yield cluster
 
 
-def rest(cluster: BareCluster) -> Objects:
+def api(cluster: BareCluster) -> Objects:
     """The cluster's API server, asked by its administrator."""
     return Objects(cluster.kubeconfig, timeout=_DECIDED)

@@ -29,28 +29,28 @@ def of(cases: Sequence[Case], folder: Path | None = None) -> list[dict[str, Any]
     return [document.value for place in places for document in workspace.crds(place)]
 
 
-def serve(rest: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
+def serve(api: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Create CustomResourceDefinitions, and wait until the API server knows their kinds. Raises
     FairleadError.
     """
     with ThreadPoolExecutor(2) as pool:  # some are large
-        list(pool.map(functools.partial(_create, rest), definitions))
-    wait(rest, definitions)
+        list(pool.map(functools.partial(_create, api), definitions))
+    wait(api, definitions)
 
 
-def _create(rest: Objects, definition: Mapping[str, Any]) -> None:
-    answer = rest.request("POST", path_of(definition, None), definition)
+def _create(api: Objects, definition: Mapping[str, Any]) -> None:
+    answer = api.request("POST", path_of(definition, None), definition)
     if not answer.ok and answer.status != 409:
         name = definition["metadata"]["name"]
         raise FairleadError(f"the API server refuses the kind {name}: {answer.message}")
 
 
-def wait(rest: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
+def wait(api: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Wait until the API server knows the kinds. Raises FairleadError."""
     for definition in definitions:
         version, kind = identity(definition)
         waiting.until(
-            functools.partial(rest.serves, {"apiVersion": version, "kind": kind}),
+            functools.partial(api.serves, {"apiVersion": version, "kind": kind}),
             deadline=_DEADLINE,
             what=f"the API server knows the kind {kind}",
         )

@@ -41,12 +41,12 @@ class Marker:
 
     def __init__(
         self,
-        rest: Objects,
+        api: Objects,
         webhooks: bool,
         mutating: bool,
         parameters: Sequence[Mapping[str, Any]],
     ) -> None:
-        self._rest = rest
+        self._api = api
         self._name = f"fairlead-verify-{secrets.token_hex(4)}"
         self._phases = _PHASES if webhooks else {}
         self._mutating = mutating
@@ -149,7 +149,7 @@ class Marker:
 
     def _place(self) -> None:
         for manifest in self._manifests:
-            answer = self._rest.request("POST", path_of(manifest, None), manifest)
+            answer = self._api.request("POST", path_of(manifest, None), manifest)
             if not answer.ok:
                 raise FairleadError(f"creating {manifest['kind']} {self._name}: {answer.message}")
 
@@ -169,7 +169,7 @@ class Marker:
             labels = admitted.get("metadata", {}).get("labels", {})
             if self._mutating and _MUTATED not in labels:
                 return False
-            namespace = self._rest.request("GET", "/api/v1/namespaces/default").body
+            namespace = self._api.request("GET", "/api/v1/namespaces/default").body
             return self.knows("default", namespace["metadata"]["labels"])
 
         what = "the API server applies the policies and webhooks that were created"
@@ -177,7 +177,7 @@ class Marker:
 
     def _remove(self) -> None:
         for manifest in reversed(self._manifests):
-            self._rest.request("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
+            self._api.request("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
 
     def _send(self, mark: str, namespace: str, annotations: Mapping[str, str]) -> Response:
         metadata = {
@@ -186,14 +186,12 @@ class Marker:
             "annotations": dict(annotations),
         }
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        return self._rest.request(
-            "POST", path_of(config_map, namespace), config_map, query=_DRY_RUN
-        )
+        return self._api.request("POST", path_of(config_map, namespace), config_map, query=_DRY_RUN)
 
 
 @contextmanager
 def placed(
-    rest: Objects,
+    api: Objects,
     *,
     webhooks: bool = False,
     mutating: bool = False,
@@ -205,7 +203,7 @@ def placed(
     `webhooks` all webhook configurations. Policies find all of `parameters`, which are
     custom resources in the order of their creation. Raises FairleadError.
     """
-    marker = Marker(rest, webhooks, mutating, parameters)
+    marker = Marker(api, webhooks, mutating, parameters)
     try:
         marker._place()
         marker._wait()

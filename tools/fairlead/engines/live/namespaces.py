@@ -30,8 +30,8 @@ Knows = Callable[[str, Mapping[str, str]], bool]
 class Namespaces:
     """Creates, changes and removes namespaces as cases say."""
 
-    def __init__(self, rest: Objects, marker: Marker, engine_knows: Knows) -> None:
-        self._rest = rest
+    def __init__(self, api: Objects, marker: Marker, engine_knows: Knows) -> None:
+        self._api = api
         self._marker = marker
         self._engine_knows = engine_knows
         self._settled: dict[str, dict[str, str]] = {}
@@ -61,16 +61,16 @@ class Namespaces:
             "kind": "Namespace",
             "metadata": {"name": name, "labels": dict(labels)},
         }
-        answer = self._rest.request("PUT", path_of(manifest, None, name), manifest)
+        answer = self._api.request("PUT", path_of(manifest, None, name), manifest)
         if answer.status == 404:
-            answer = self._rest.request("POST", path_of(manifest, None), manifest)
+            answer = self._api.request("POST", path_of(manifest, None), manifest)
             # A controller creates the service account soon. The API server refuses pods until then.
             account = {
                 "apiVersion": "v1",
                 "kind": "ServiceAccount",
                 "metadata": {"name": "default"},
             }
-            self._rest.request("POST", path_of(account, name), account)
+            self._api.request("POST", path_of(account, name), account)
         needed(answer, f"setting the labels of namespace {name}")
 
     def _wait_until_known(self, name: str, labels: Mapping[str, str]) -> None:
@@ -88,9 +88,9 @@ class Namespaces:
     def remove(self, name: str) -> None:
         """Remove a namespace, if there is one, and return when it is gone."""
         path = path_of({"apiVersion": "v1", "kind": "Namespace"}, None, name)
-        if self._rest.request("GET", path).ok:
-            needed(self._rest.request("DELETE", path, DELETION), f"deleting namespace {name}")
-            wait_until_gone(self._rest, path)
+        if self._api.request("GET", path).ok:
+            needed(self._api.request("DELETE", path, DELETION), f"deleting namespace {name}")
+            wait_until_gone(self._api, path)
 
 
 def needed(answer: Response, what: str) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def needed(answer: Response, what: str) -> dict[str, Any]:
     return answer.body
 
 
-def wait_until_gone(rest: Objects, path: str) -> None:
+def wait_until_gone(api: Objects, path: str) -> None:
     """Return when there is no object at `path`. Raises FairleadError."""
     waiting.until(
-        lambda: rest.request("GET", path).status == 404, deadline=60.0, what=f"{path} is gone"
+        lambda: api.request("GET", path).status == 404, deadline=60.0, what=f"{path} is gone"
     )

@@ -97,9 +97,9 @@ def numbered(manifest: Mapping[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-def create(rest: Objects, path: str, manifest: Mapping[str, Any]) -> None:
+def create(api: Objects, path: str, manifest: Mapping[str, Any]) -> None:
     """Create an object, whose fields the API server has to know. Raises FairleadError."""
-    answer = rest.request("POST", path, manifest, query={"fieldValidation": "Strict"})
+    answer = api.request("POST", path, manifest, query={"fieldValidation": "Strict"})
     if not answer.ok:
         what = f"{manifest['kind']} {manifest['metadata']['name']}"
         raise FairleadError(f"the API server refuses {what}: {answer.message}")
