@@ -14,8 +14,10 @@ from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles
+from lab import coverage
 
 POD = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: "
@@ -408,9 +410,9 @@ def test_the_tests_of_policies_are_counted_named_and_measured(tmp_path: Path) ->
     (tmp_path / "a_test.rego").write_text("package a_test\n\ntest_good if data.a.x == 1\n")
     tested = cli.test(tmp_path)
     assert (tested.passed, tested.failed) == (1, ())
-    covered = cli.coverage(tmp_path)
-    assert 0 < covered.percent < 100
-    assert [line.rpartition("/")[2] for line in covered.uncovered] == ["a.rego:5", "a.rego:6"]
+    reached = coverage.measure(tmp_path, Progress())
+    assert 0 < reached.percent < 100
+    assert [line.rpartition("/")[2] for line in reached.uncovered] == ["a.rego:5", "a.rego:6"]
 
 
 def test_tests_that_fail_are_named(tmp_path: Path) -> None:
