@@ -18,6 +18,7 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles
 from lab import coverage
+from lab.coverage import Coverage
 
 POD = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: "
@@ -432,7 +433,7 @@ def test_tests_that_all_pass_cover_all(tmp_path: Path) -> None:
     (tmp_path / "a.rego").write_text("package a\n\nx := 1\n")
     (tmp_path / "a_test.rego").write_text("package a_test\n\ntest_good if data.a.x == 1\n")
     assert cli.test(tmp_path) == cli.Tested(1, ())
-    assert cli.coverage(tmp_path) == cli.Coverage(100.0, ())
+    assert coverage.measure(tmp_path, Progress()) == Coverage(100.0, ())
 
 
 def test_policies_that_cannot_be_tested_are_an_error(tmp_path: Path) -> None:
