@@ -31,11 +31,12 @@ from fairlead.clusters.remote import RemoteCluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
-from fairlead.operations import deploy, diagnostics, up
+from fairlead.operations import deploy, up
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, IntentSettings, Settings
+from lab import diagnostics
 
 TARGET = registry.of_environment()
 EMBEDDED = TARGET.kind == "embedded"
