@@ -23,8 +23,7 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, without OPA")

@@ -16,7 +16,7 @@ from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Kind
+from fairlead.policy.requests import Kind
 from fairlead.settings.models import Replicated
 
 Object = Mapping[str, Any]
@@ -88,7 +88,7 @@ def further_kinds(active: Iterable[Instance]) -> list[Kind]:
         kind.path: kind
         for instance in active
         for request in instance.requests
-        if request.when and "CREATE" in request.operations
+        if "CREATE" in request.operations
         for kind in request.kinds
         if not kind.subresource and (kind.group, kind.kind) not in _OWN_KINDS
     }
@@ -154,8 +154,8 @@ class Inventory:
         return {resource.name: self._replicated(resource) for resource in resources}
 
     def _labels(self, resource: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-        for item in self._listed(f"/api/v1/{resource}", metadata_only=True):
-            yield item["metadata"]["name"], item["metadata"].get("labels") or {}
+        for entry in self._listed(f"/api/v1/{resource}", metadata_only=True):
+            yield entry["metadata"]["name"], entry["metadata"].get("labels") or {}
 
     def _objects(self, path: str, *fields: str) -> Iterator[Object]:
         exempt = (f"metadata.namespace!={namespace}" for namespace in EXEMPT)

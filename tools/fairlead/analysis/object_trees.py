@@ -134,8 +134,8 @@ def _known(documents: Sequence[files.Document]) -> Iterator[tuple[Resource, file
 def _without_exempt(tree: Mapping[str, Any]) -> Tree:
     """The tree without the pods that no policy applies to."""
     pods = {
-        namespace: pods_of_namespace
-        for namespace, pods_of_namespace in tree.get("pods", {}).items()
+        namespace: group
+        for namespace, group in tree.get("pods", {}).items()
         if namespace not in EXEMPT
     }
     return {**tree, "pods": pods} if "pods" in tree else dict(tree)

@@ -93,10 +93,10 @@ def _result(verdict: Verdict, finding: Finding, report: Report, rule: int) -> Re
 
 def _location(path: Path) -> ArtifactLocation:
     """Relative to the working folder, which a code host takes as the repository's root."""
-    working_directory = Path.cwd()
-    if path.is_absolute() and not path.is_relative_to(working_directory):
+    cwd = Path.cwd()
+    if path.is_absolute() and not path.is_relative_to(cwd):
         return ArtifactLocation(uri=path.as_uri())
-    relative = path.relative_to(working_directory) if path.is_absolute() else path
+    relative = path.relative_to(cwd) if path.is_absolute() else path
     return ArtifactLocation(uri=quote(relative.as_posix()), uri_base_id="%SRCROOT%")
 
 

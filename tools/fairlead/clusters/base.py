@@ -16,21 +16,8 @@ from fairlead.settings.models import Settings
 
 
 @dataclass(frozen=True)
-class OpaServer:
-    """One OPA: its address, the file of the CA to verify it by, its pid if it runs on this
-    machine, and the name of its pod. With another `engine`, a server in its place.
-    """
-
-    url: str
-    ca: Path
-    pid: int | None = None
-    pod: str = ""
-    engine: str = OPA_ENGINE
-
-
-@dataclass(frozen=True)
-class ReportingServer:
-    """A sidecar or a controller that reports its health: its address, the file of the CA to verify
+class Server:
+    """A server beside the API server, such as a sidecar: its address, the file of the CA to verify
     it by, its pid if it runs on this machine, and the name of its pod.
     """
 
@@ -38,6 +25,13 @@ class ReportingServer:
     ca: Path
     pid: int | None = None
     pod: str = ""
+
+
+@dataclass(frozen=True)
+class OpaServer(Server):
+    """An OPA. With another `engine`, a server in its place."""
+
+    engine: str = OPA_ENGINE
 
 
 class Cluster(Protocol):
@@ -99,10 +93,10 @@ class Cluster(Protocol):
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA, ready or not."""
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that reports its health; kube-mgmt does not."""
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """Every `fairlead controller`."""
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -118,9 +112,6 @@ class Cluster(Protocol):
         """Restart every OPA with its sidecar, one pair after the other. Raises FairleadError
         if one does not come up.
         """
-
-    def namespaces(self) -> Mapping[str, Any]:
-        """Every namespace in the API server, name -> object. Raises FairleadError."""
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """The last `lines` lines of a server's log, in pieces; with `follow`, also what it writes

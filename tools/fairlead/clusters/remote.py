@@ -12,7 +12,7 @@ from typing import Any
 from kubernetes import client
 
 from fairlead.clusters import contexts, joined_logs, pod_deployment
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.clusters.opa_deployment import OpaDeployment
 from fairlead.clusters.pod_deployment import PodDeployment
 from fairlead.clusters.portforward import HOST, Forward
@@ -113,18 +113,18 @@ class RemoteCluster:
             for name, url in self._urls(self._decider, arguments.OPA_PORT)
         ]
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that reports its health and whose container runs."""
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
         reached = self._urls(sidecar.name, arguments.SYNC_PORT)
-        return [ReportingServer(url, self._ca(), pod=name) for name, url in reached]
+        return [Server(url, self._ca(), pod=name) for name, url in reached]
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """Every controller whose container runs."""
         reached = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
-        return [ReportingServer(url, self._ca(), pod=name) for name, url in reached]
+        return [Server(url, self._ca(), pod=name) for name, url in reached]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Have the kubelets mount the Secrets again at once, and not within a minute; see the
@@ -145,11 +145,6 @@ class RemoteCluster:
         do not come up.
         """
         self._opa.restart(progress)
-
-    def namespaces(self) -> dict[str, Any]:
-        """See the protocol."""
-        namespaces = self.objects().list("v1", "Namespace", None)
-        return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 
     def servers(self) -> dict[str, dict[str, Any]]:
         """Every container of the pods, <pod>/<container> -> {pid: None, restarts, running}."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import requests
 
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import engine_names
 from fairlead.deployment.credentials import Credentials
@@ -152,14 +152,14 @@ def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
     return None, None
 
 
-def health(server: ReportingServer) -> dict[str, Any]:
+def health(server: Server) -> dict[str, Any]:
     """The server's own health report, healthy or not. Raises FairleadError if it cannot be
     reached.
     """
     return _fetched(f"{server.url}/health", server.ca)
 
 
-def report(server: ReportingServer, *further: str) -> dict[str, Any]:
+def report(server: Server, *further: str) -> dict[str, Any]:
     """{pod, url, pid, healthy, reasons} of a server, and `further` fields of its own report. One
     that does not answer is not healthy.
     """

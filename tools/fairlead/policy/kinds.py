@@ -27,21 +27,14 @@ def of_openapi(document: Mapping[str, Any]) -> dict[PurePosixPath, dict[str, Any
         if "metadata" not in definition.get("properties", {}) or len(kinds) != 1:
             continue
         (kind,) = kinds
-        dependencies = _needed(name, definitions)
-        if (
-            kind["kind"].endswith("List")
-            or not _stable(kind["version"])
-            or _RECURSIVE in dependencies
-        ):
+        needs = _needed(name, definitions)
+        if kind["kind"].endswith("List") or not _stable(kind["version"]) or _RECURSIVE in needs:
             continue
         group = kind["group"].split(".")[0] or "core"
         path = PurePosixPath("kubernetes", group, kind["version"], f"{kind['kind']}.json")
         schemas[path] = {
             **_typed(definition),
-            "definitions": {
-                dependency: _typed(definitions[dependency])
-                for dependency in sorted(dependencies - {name})
-            },
+            "definitions": {need: _typed(definitions[need]) for need in sorted(needs - {name})},
         }
     return schemas
 
@@ -93,14 +86,14 @@ def _stable(version: str) -> bool:
 
 def _needed(name: str, definitions: Mapping[str, Any]) -> set[str]:
     """The names of a definition and of all that it refers to."""
-    dependencies: set[str] = set()
+    needs: set[str] = set()
     waiting = [name]
     while waiting:
         name = waiting.pop()
-        if name not in dependencies:
-            dependencies.add(name)
+        if name not in needs:
+            needs.add(name)
             waiting += _references(definitions[name])
-    return dependencies
+    return needs
 
 
 def _references(value: Any) -> Iterator[str]:

@@ -364,15 +364,11 @@ class Settings(_Strict):
         """The instances of an intent that are in force, by name. `default` is whether the instance
         with the intent's own name is in force if the settings do not name it.
         """
-        default_entry = {intent: IntentSettings(enabled=default)}
+        base = {intent: IntentSettings(enabled=default)}
         entries = {
             name: entry for name, entry in self.intents.items() if (entry.intent or name) == intent
         }
-        return {
-            name: entry
-            for name, entry in sorted({**default_entry, **entries}.items())
-            if entry.enabled
-        }
+        return {name: entry for name, entry in sorted({**base, **entries}.items()) if entry.enabled}
 
     def disabled(self) -> dict[str, IntentSettings]:
         """The instances that the settings switch off."""

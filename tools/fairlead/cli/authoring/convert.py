@@ -34,18 +34,16 @@ def command(paths: tuple[Path, ...], output: str) -> int:
         "differences": list(result.differences),
         "notTakenOver": [
             {
-                "source": refusal.origin.source,
-                "object": refusal.origin.object,
-                "reason": refusal.reason,
+                "source": part.origin.source,
+                "object": part.origin.object,
+                "reason": part.reason,
             }
-            for refusal in result.not_taken_over
+            for part in result.not_taken_over
         ],
     }
     out.emit(data, output, lambda _: out.line(result.text.rstrip()))
-    for refusal in result.not_taken_over:
-        out.warning(
-            f"{refusal.origin.source}: not taken over: {refusal.origin.object}: {refusal.reason}"
-        )
+    for part in result.not_taken_over:
+        out.warning(f"{part.origin.source}: not taken over: {part.origin.object}: {part.reason}")
     for step in result.next_steps:
         out.note(f"then run: {step}")
     return int(bool(result.not_taken_over))

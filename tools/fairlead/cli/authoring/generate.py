@@ -29,8 +29,8 @@ def command(policies_folder: Path | None, settings_file: Path | None, output: st
     "Made by" is left as it is. `fairlead test` fails if a file is out of date.
     """
     settings = options.load(settings_file)
-    own = [Path(place) for place in settings.policies] or [bundles.folder()]
-    folders = own if policies_folder is None else [policies_folder]
+    settings_folders = [Path(folder) for folder in settings.policies] or [bundles.folder()]
+    folders = settings_folders if policies_folder is None else [policies_folder]
     outdated = generated.outdated(generated.texts(folders, settings))
     atomic_files.write_all(outdated)
     out.files(list(outdated), output)

@@ -66,16 +66,16 @@ def command(
         comparisons = what_if.compare(
             paths, data_sources, changes, folder=policies_folder, progress=progress
         )
-    listing = [comparison for comparison in comparisons if comparison.changed or everything]
+    listing = [change for change in comparisons if change.changed or everything]
     out.emit(
-        [_data(comparison) for comparison in listing],
+        [_data(change) for change in listing],
         output,
         lambda console: _draw(listing, console),
     )
     if output == "table":
-        changed = sum(comparison.changed for comparison in comparisons)
+        changed = sum(change.changed for change in comparisons)
         out.note(f"{changed} of {len(comparisons)} workloads change")
-    return int(any(comparison.then.errors for comparison in comparisons))
+    return int(any(change.then.errors for change in comparisons))
 
 
 def _data(comparison: Comparison) -> dict[str, Any]:
@@ -108,19 +108,19 @@ def _data(comparison: Comparison) -> dict[str, Any]:
 def _draw(comparisons: Sequence[Comparison], console: Console) -> None:
     if not comparisons:
         return
-    priced = any(comparison.costs for comparison in comparisons)
+    priced = any(change.costs for change in comparisons)
     costs = ("costNow", "costThen") if priced else ()
-    failing = any(comparison.then.errors for comparison in comparisons)
+    failing = any(change.then.errors for change in comparisons)
     columns = ("workload", "now", "then", *costs, *(("errors",) if failing else ()))
     lines = [
         {
-            "workload": comparison.now.title,
-            "now": _shares(comparison.now),
-            "then": _shares(comparison.then),
-            **dict(zip(costs, comparison.costs or (None, None), strict=False)),
-            "errors": "; ".join(comparison.then.sentences),
+            "workload": change.now.title,
+            "now": _shares(change.now),
+            "then": _shares(change.then),
+            **dict(zip(costs, change.costs or (None, None), strict=False)),
+            "errors": "; ".join(change.then.sentences),
         }
-        for comparison in comparisons
+        for change in comparisons
     ]
     out.rows(None, columns, lines)(console)
 

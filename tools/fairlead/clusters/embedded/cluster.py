@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.clusters import joined_logs
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.clusters.embedded import (
     access_server,
     balancer,
@@ -156,11 +156,11 @@ class EmbeddedCluster(RememberingCluster):
             if replica.opa in running
         ]
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that was started and reports its health."""
         running = self.servers()
         return [
-            ReportingServer(
+            Server(
                 f"https://{replica.sidecar_address}",
                 replica.ca,
                 running[replica.sidecar]["pid"],
@@ -170,14 +170,14 @@ class EmbeddedCluster(RememberingCluster):
             if replica.sidecar in running and self.sidecar.look_up
         ]
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """The controller, if it was started."""
         running = self.servers()
         if ACCESS not in running:
             return []
         replica, server = self._access_server()
         url = f"https://{server.address}"
-        return [ReportingServer(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
+        return [Server(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
@@ -219,14 +219,6 @@ class EmbeddedCluster(RememberingCluster):
             started, _ = self._remembered(f"{replica.sidecar}-started") or ((), {})
             self._serve_proxy(replica, progress, reviews=flags.PLACEMENT_POLICIES in started)
             progress.finish(replica.opa, "restarted")
-
-    def namespaces(self) -> dict[str, Any]:
-        """See fairlead.clusters.base.Cluster."""
-        objects = self.objects()
-        return {
-            namespace["metadata"]["name"]: namespace
-            for namespace in objects.list("v1", "Namespace", None)
-        }
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
@@ -460,9 +452,6 @@ class EmbeddedCluster(RememberingCluster):
         plan: dict[str, Any] | None = self._remembered("pods")
         if plan is None:
             plan = self._planned(1)
-            self._remember("pods", plan)
-        if "proxies" not in plan:  # an older version of Fairlead started it
-            plan["proxies"] = self.free_ports(len(plan["ports"]))
             self._remember("pods", plan)
         return plan
 

@@ -75,12 +75,10 @@ def decision(
     if not patch:
         return Decision(True, "", manifest, warnings)
     patched = admission_reviews.apply(patch, manifest)
-    second = policies.answer(
-        {**review, "request": {**review["request"], "object": patched}}, labels
-    )
-    if not second["response"]["allowed"]:
-        message = second["response"]["status"]["message"]
+    final = policies.answer({**review, "request": {**review["request"], "object": patched}}, labels)
+    if not final["response"]["allowed"]:
+        message = final["response"]["status"]["message"]
         return Undecided(f"the policies refuse what they made of the object themselves: {message}")
-    if "patch" in second["response"]:
+    if "patch" in final["response"]:
         return Undecided("the policies patch what they made of the object once more")
     return Decision(True, "", patched, warnings)
