@@ -21,8 +21,7 @@ COMMANDS = {
 
 @click.group(
     cls=CommandGroup,
-    commands_of="lab.commands",
-    lines=COMMANDS,
+    commands={"lab.commands": COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 def cli() -> None:

@@ -20,7 +20,7 @@ from waits import until
 
 from fairlead.access import instants, requests
 from fairlead.access.requests import Request
-from fairlead.cli.access import command
+from fairlead.cli.operations.access import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress

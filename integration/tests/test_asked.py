@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from waits import until
 
 from fairlead.analysis import asked
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fairlead.cli.policies import command
+from fairlead.cli.operations.policies import command
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress

@@ -16,8 +16,8 @@ from federations import BOTH, CLUSTERS, TEMPLATE, Federation, actions
 from waits import until
 
 from fairlead.analysis.place import Placement
-from fairlead.cli.place import command
-from fairlead.cli.query import command as query_command
+from fairlead.cli.placement.place import command
+from fairlead.cli.placement.query import command as query_command
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.common.files import Document

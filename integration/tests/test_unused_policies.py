@@ -9,7 +9,7 @@ from typing import Any
 from click.testing import CliRunner
 from waits import until
 
-from fairlead.cli.status import command
+from fairlead.cli.operations.status import command
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES, POLICY_LABEL

@@ -9,6 +9,6 @@ engines.ENGINES |= {
     "kyverno": "lab.engines.kyverno:KyvernoEngine",
 }
 
-from fairlead.cli.verify import command  # noqa: E402 - its help names the engines
+from fairlead.cli.decisions.verify import command  # noqa: E402 - its help names the engines
 
 __all__ = ["command"]

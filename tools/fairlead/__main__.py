@@ -11,8 +11,8 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Mapping
-from types import FrameType
+from collections.abc import Iterable, Mapping
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import click
@@ -21,77 +21,101 @@ from fairlead import __version__
 from fairlead.cli import output
 from fairlead.common.errors import FairleadError
 
-# Command -> one-line help, in the order that --help shows. A command's module in fairlead.cli is
+# Package -> command -> one-line help, in the order that --help shows. A command's module is
 # imported when the command runs: the Kubernetes client alone takes half a second to load.
 COMMANDS = {
-    "demo": "See Fairlead at work: a cluster, three pools, and where each pod lands.",
-    "up": "Start a local cluster with Fairlead installed.",
-    "down": "Stop a local cluster and remove its state.",
-    "list": "List the clusters that Fairlead created in this checkout.",
-    "status": "Show what runs in a cluster and which policies are in force.",
-    "policies": "List the policies that OPA loads, with their status.",
-    "logs": "Show the logs of OPA, its sidecar or another server, and the decisions in them.",
-    "deploy": "Deploy into a cluster; safe to repeat.",
-    "render": "Write the manifests as files, for GitOps and kustomize.",
-    "bundle": "Give policies to the OPAs of many clusters, as signed bundles.",
-    "uninstall": "Remove everything that Fairlead created in a cluster.",
-    "push": "Test the policies and push them into a running cluster.",
-    "history": "List the pushes, rollbacks and deployments, and compare two of them.",
-    "rollback": "Go back to an earlier revision of the policies.",
-    "disable": "Let pods in without OPA, in an emergency.",
-    "enable": "Have OPA decide again after `fairlead disable`.",
-    "rotate": "Replace OPA's token or certificate without a refused request.",
-    "access": "Give access that ends on time, approve it, revoke it, and see what happened.",
-    "eval": "Show the decision for one AdmissionReview or manifest, or check many.",
-    "place": "Show on which clusters workloads run, and why not on the others.",
-    "what-if": "Show which workloads move if a cluster loses a certification or has another price.",
-    "query": "Answer questions of auditors: where a customer's applications run, and more.",
-    "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
-    "diff": "Show which decisions changed policies would change in a cluster.",
-    "verify": "Run the conformance cases on each engine.",
-    "test": "Check and test policies, or the whole checkout.",
-    "image": "Build the image of the sidecar and of OPA's proxy.",
-    "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or admission plugins.",
-    "init": "Start a repository of policies.",
-    "new": "Create a policy: its folder, its test and its cases.",
-    "generate": "Write the files that are made from the policies' METADATA and cases.",
-    "settings": "Show the settings in force.",
-    "tools": "List the programs that Fairlead runs, and where they are.",
-    "sync": "Run as OPA's sidecar: keep its policies and data current.",
-    "serve": "Run an admission webhook that decides by the policies in Python.",
-    "controller": "Carry out transient role bindings: give access, and end it on time.",
-    "keeper": "Renew OPA's certificate in time, beside kube-mgmt.",
-    "help": "Show the help of a command.",
-    "version": "Show the versions of Fairlead and of the programs that it runs.",
-    "completion": "Print the script that makes bash, zsh or fish complete commands.",
+    "fairlead.cli.clusters": {
+        "demo": "See Fairlead at work: a cluster, three pools, and where each pod lands.",
+        "up": "Start a local cluster with Fairlead installed.",
+        "down": "Stop a local cluster and remove its state.",
+        "list": "List the clusters that Fairlead created in this checkout.",
+    },
+    "fairlead.cli.operations": {
+        "status": "Show what runs in a cluster and which policies are in force.",
+        "policies": "List the policies that OPA loads, with their status.",
+        "logs": "Show the logs of OPA, its sidecar or another server, and the decisions in them.",
+        "deploy": "Deploy into a cluster; safe to repeat.",
+        "render": "Write the manifests as files, for GitOps and kustomize.",
+        "bundle": "Give policies to the OPAs of many clusters, as signed bundles.",
+        "uninstall": "Remove everything that Fairlead created in a cluster.",
+        "push": "Test the policies and push them into a running cluster.",
+        "history": "List the pushes, rollbacks and deployments, and compare two of them.",
+        "rollback": "Go back to an earlier revision of the policies.",
+        "disable": "Let pods in without OPA, in an emergency.",
+        "enable": "Have OPA decide again after `fairlead disable`.",
+        "rotate": "Replace OPA's token or certificate without a refused request.",
+        "access": "Give access that ends on time, approve it, revoke it, and see what happened.",
+    },
+    "fairlead.cli.decisions": {
+        "eval": "Show the decision for one AdmissionReview or manifest, or check many.",
+        "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
+        "diff": "Show which decisions changed policies would change in a cluster.",
+        "verify": "Run the conformance cases on each engine.",
+    },
+    "fairlead.cli.placement": {
+        "place": "Show on which clusters workloads run, and why not on the others.",
+        "what-if": "Show which workloads move if a cluster loses a certification or costs more.",
+        "query": "Answer questions of auditors: where a customer's applications run, and more.",
+    },
+    "fairlead.cli.authoring": {
+        "test": "Check and test policies, or the whole checkout.",
+        "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or admission plugins.",
+        "init": "Start a repository of policies.",
+        "new": "Create a policy: its folder, its test and its cases.",
+        "generate": "Write the files that are made from the policies' METADATA and cases.",
+        "settings": "Show the settings in force.",
+    },
+    "fairlead.cli": {
+        "image": "Build the image of the sidecar and of OPA's proxy.",
+        "tools": "List the programs that Fairlead runs, and where they are.",
+        "completion": "Print the script that makes bash, zsh or fish complete commands.",
+    },
 }
+HIDDEN = {
+    "fairlead.cli": ("help", "version"),
+    "fairlead.cli.processes": ("sync", "serve", "controller", "keeper"),
+}
+"""Commands that --help leaves out: pods run them, or it says the same."""
 
 
 class CommandGroup(click.Group):
-    """Commands with one line of help each, whose modules are in the package `commands_of`."""
+    """Commands with one line of help each; `commands` and `hidden` have the packages of their
+    modules.
+    """
 
-    def __init__(self, *, commands_of: str, lines: Mapping[str, str], **attributes: Any) -> None:
+    def __init__(
+        self,
+        *,
+        commands: Mapping[str, Mapping[str, str]],
+        hidden: Mapping[str, Iterable[str]] = MappingProxyType({}),
+        **attributes: Any,
+    ) -> None:
         super().__init__(**attributes)
-        self._package = commands_of
-        self._lines = lines
+        self._lines = {name: line for lines in commands.values() for name, line in lines.items()}
+        self._packages = {
+            name: package
+            for package, names in (*commands.items(), *hidden.items())
+            for name in names
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._lines)
+        return list(self._packages)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._lines:
+        if cmd_name not in self._packages:
             return None
-        module = importlib.import_module(f"{self._package}.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"{self._packages[cmd_name]}.{cmd_name.replace('-', '_')}")
         command = module.command
         assert isinstance(command, click.Command)  # noqa: S101 - each command module has one, named so
+        command.hidden = cmd_name not in self._lines
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if not ctx.resilient_parsing and name not in self._lines and not name.startswith("-"):
-            close = difflib.get_close_matches(name, self._lines, n=3)
+        if not ctx.resilient_parsing and name not in self._packages and not name.startswith("-"):
+            close = difflib.get_close_matches(name, self._packages, n=3)
             advice = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
             raise click.UsageError(f"No such command {name!r}.{advice}", ctx)
         return super().resolve_command(ctx, args)
@@ -103,8 +127,8 @@ class CommandGroup(click.Group):
 
 @click.group(
     cls=CommandGroup,
-    commands_of="fairlead.cli",
-    lines=COMMANDS,
+    commands=COMMANDS,
+    hidden=HIDDEN,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="fairlead")

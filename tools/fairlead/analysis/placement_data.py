@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import cached_urls, files, paths
+from fairlead.analysis import cached_urls
+from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 

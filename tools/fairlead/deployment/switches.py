@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairlead.common.first_webhooks import FIRST_WEBHOOKS
+from fairlead.settings.first_webhooks import FIRST_WEBHOOKS
 
 MARK = "fairlead.dev/disabled"
 """The key of the two expressions that contradict each other."""

@@ -42,9 +42,9 @@ from referencing.exceptions import Unresolvable
 
 from fairlead.common import files, mistakes, paths
 from fairlead.common.errors import InputError
-from fairlead.common.first_webhooks import FIRST_WEBHOOKS
 from fairlead.common.mistakes import Mistake
 from fairlead.kube import admission_reviews
+from fairlead.settings.first_webhooks import FIRST_WEBHOOKS
 from fairlead.settings.selectors import Selector
 from fairlead.settings.services import SERVICES
 from fairlead.settings.strict import STRICT, LabelKey

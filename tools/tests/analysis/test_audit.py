@@ -20,7 +20,7 @@ from fairlead.analysis.audit import (
     Finding,
 )
 from fairlead.analysis.inventory import Subject
-from fairlead.cli import grouped
+from fairlead.cli.decisions import grouped
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars, switches
 from fairlead.deployment.credentials import Credentials

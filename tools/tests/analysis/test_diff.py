@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.analysis import batch, diff, inventory
 from fairlead.analysis.batch import Decision
-from fairlead.cli import diff as diff_command
+from fairlead.cli.decisions import diff as diff_command
 from fairlead.common.progress import Progress
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError

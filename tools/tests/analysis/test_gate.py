@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.analysis import batch, gate
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft7Validator
 
-from fairlead.cli.place import command
+from fairlead.cli.placement.place import command
 from fairlead.common import paths
 from fairlead.opa import cli
 from fairlead.policy import bundles

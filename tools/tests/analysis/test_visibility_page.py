@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from fairlead.analysis import queries
-from fairlead.cli import query, what_if
+from fairlead.cli.placement import query, what_if
 from fairlead.common import paths
 from fairlead.settings.models import Settings
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli import place, place_execution, up
+from fairlead.cli.clusters import up
+from fairlead.cli.placement import place, place_execution
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.federation import members

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fairlead.cli import history, output, status
+from fairlead.cli import output
+from fairlead.cli.operations import history, status
 
 ADVICE = (
     "found no decision in the logs of opa, sync. A new decision is logged after a few seconds: run "

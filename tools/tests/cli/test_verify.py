@@ -13,7 +13,7 @@ from command_line import refused
 
 from fairlead import engines
 from fairlead.checks import laboratory
-from fairlead.cli.verify import command
+from fairlead.cli.decisions.verify import command
 from fairlead.common.errors import InputError, UsageError
 from fairlead.policy import bundles, cases
 from fairlead.settings.models import Settings

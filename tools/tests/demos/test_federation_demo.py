@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from command_line import refused
 
-from fairlead.cli.place import command
+from fairlead.cli.placement.place import command
 from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.demos import federation as demo

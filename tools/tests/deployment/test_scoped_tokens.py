@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fairlead.cli.rotate import command
+from fairlead.cli.operations.rotate import command
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, secrets_file
 from fairlead.deployment.credentials import Credentials

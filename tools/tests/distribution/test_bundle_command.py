@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
-from fairlead.cli import bundle
+from fairlead.cli.operations import bundle
 from fairlead.common.errors import UsageError
 from fairlead.distribution import archives, contents, signatures
 

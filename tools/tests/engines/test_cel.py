@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead import engines
-from fairlead.cli import render
+from fairlead.cli.operations import render
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead import engines
-from fairlead.cli.verify import command
+from fairlead.cli.decisions.verify import command
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress

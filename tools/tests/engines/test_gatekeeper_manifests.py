@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead import engines
-from fairlead.cli import render
+from fairlead.cli.operations import render
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.engines.gatekeeper import definition, installation, manifests, modules

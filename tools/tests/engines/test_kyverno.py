@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead import engines
-from fairlead.cli import render
+from fairlead.cli.operations import render
 from fairlead.common.errors import UsageError
 from fairlead.engines.cel import literals
 from fairlead.engines.cel import manifests as cel_manifests

@@ -12,8 +12,9 @@ import click
 from prometheus_client import CollectorRegistry
 
 from fairlead.access.controller import Controller, Options
-from fairlead.cli import component_options, health_server
+from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
+from fairlead.cli.processes import health_server
 from fairlead.deployment import component_flags as flags
 
 

@@ -11,8 +11,9 @@ from threading import Event
 
 import click
 
-from fairlead.cli import component_options, renewal_options
+from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
+from fairlead.cli.processes import renewal_options
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL

@@ -6,7 +6,7 @@ import click
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.cli.disable import show
+from fairlead.cli.operations.disable import show
 from fairlead.clusters import registry
 from fairlead.engines import enforcement
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.cli import output as out
-from fairlead.cli import place_execution
-from fairlead.cli.place_options import Execution
+from fairlead.cli.placement import place_execution
+from fairlead.cli.placement.place_options import Execution
 from fairlead.common import files
 from fairlead.common.errors import FairleadError
 

@@ -6,7 +6,7 @@ import click
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.cli.push import show
+from fairlead.cli.operations.push import show
 from fairlead.clusters import registry
 from fairlead.engines import enforcement
 from fairlead.operations import rollback as library

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.analysis.place import Result
 from fairlead.cli import output as out
-from fairlead.cli.place_options import Execution
+from fairlead.cli.placement.place_options import Execution
 from fairlead.common.progress import Progress
 
 if TYPE_CHECKING:

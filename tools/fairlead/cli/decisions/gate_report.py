@@ -9,8 +9,8 @@ from rich.console import Console
 
 from fairlead.analysis import gate
 from fairlead.analysis.gate import Report, Verdict
-from fairlead.cli import grouped
 from fairlead.cli import output as out
+from fairlead.cli.decisions import grouped
 
 FORMATS = ("junit", "sarif")
 """The formats that only such a report has."""

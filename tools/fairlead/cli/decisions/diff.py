@@ -11,8 +11,10 @@ from rich.console import Console
 
 from fairlead.analysis import diff as library
 from fairlead.analysis.batch import described
-from fairlead.cli import grouped, options, outcomes
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.decisions import grouped
+from fairlead.cli.operations import outcomes
 from fairlead.clusters import registry
 from fairlead.engines import enforcement
 from fairlead.operations.applying import UNCHANGED

@@ -11,7 +11,8 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry
 
-from fairlead.cli import component_options, health_server, renewal_options
+from fairlead.cli import component_options
+from fairlead.cli.processes import health_server, renewal_options
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 

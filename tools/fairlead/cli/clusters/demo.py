@@ -9,8 +9,9 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from fairlead.cli import demo_federation, options
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.clusters import demo_federation
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.demos import pools as library

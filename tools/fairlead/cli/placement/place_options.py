@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from fairlead.cli import output as out
-from fairlead.cli import place_formats
+from fairlead.cli.placement import place_formats
 from fairlead.common.errors import UsageError
 from fairlead.federation import steps
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fairlead.cli import options, outcomes
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.operations import outcomes
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests

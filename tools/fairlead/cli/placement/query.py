@@ -10,8 +10,9 @@ import click
 
 from fairlead.analysis import object_trees, place, queries, request_files
 from fairlead.analysis.queries import Query
-from fairlead.cli import csv_rows, options
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.placement import csv_rows
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 

@@ -9,8 +9,9 @@ import click
 from rich.console import Console
 
 from fairlead.analysis import audit as library
-from fairlead.cli import grouped, options
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.decisions import grouped
 from fairlead.clusters import registry
 
 

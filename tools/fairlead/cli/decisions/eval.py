@@ -13,8 +13,9 @@ from rich.console import Console
 
 from fairlead.analysis import asked, evaluate, gate
 from fairlead.analysis.evaluate import Answer, Question
-from fairlead.cli import gate_report, options
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.decisions import gate_report
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews

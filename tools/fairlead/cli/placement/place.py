@@ -11,8 +11,9 @@ from rich.console import Console
 
 from fairlead.analysis import place
 from fairlead.analysis.place import Placement, Result
-from fairlead.cli import options, place_execution, place_formats, place_options, place_watch
+from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.placement import place_execution, place_formats, place_options, place_watch
 from fairlead.common import files
 from fairlead.common.progress import Progress
 
