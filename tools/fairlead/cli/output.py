@@ -73,18 +73,18 @@ def rows(
         if title:
             target.print(title, style="bold")
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-        least = 0
+        minimum = 0
         for number, (label, column) in enumerate(zip(labels, columns, strict=True)):
             values = [row[number] for row in cells]
             words = max(
                 cell_len(word) for text in (label, *values) for word in text.split() or [""]
             )
-            least += words + _GAP
+            minimum += words + _GAP
             # rich takes the room that is lacking from the columns that hold sentences.
-            whole = not any(" " in value for value in values)
+            is_full = not any(" " in value for value in values)
             style = styles.get(column)
-            table.add_column(label.upper(), style=style, no_wrap=whole, overflow="fold")
-        if _width(target) >= least - _GAP:
+            table.add_column(label.upper(), style=style, no_wrap=is_full, overflow="fold")
+        if _width(target) >= minimum - _GAP:
             for row in cells:
                 table.add_row(*map(Text, row))
             _print(target, table)
@@ -295,8 +295,8 @@ def _print(target: Console, table: Table) -> None:
     target.width = _width(target)
     with target.capture() as capture:
         target.print(table)
-    for drawn in capture.get().splitlines():
-        target.print(Text(drawn.rstrip()), soft_wrap=True)
+    for rendered in capture.get().splitlines():
+        target.print(Text(rendered.rstrip()), soft_wrap=True)
 
 
 def _cell(value: Any) -> str:
