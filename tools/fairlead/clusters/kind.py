@@ -285,8 +285,8 @@ def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -
     cause = "it cannot be pulled" if pull else "the pull policy Never forbids to pull it"
     way_out = _WAYS_OUT.get(variable, f"see what `docker pull {image}` says")
     raise UsageError(
-        f"no image {image} in the Docker engine, and {cause}: {way_out}, or set {variable} to one of "
-        "`docker images`"
+        f"no image {image} in the Docker engine, and {cause}: {way_out}, or set {variable} to one "
+        "of `docker images`"
     )
 
 
