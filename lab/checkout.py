@@ -36,7 +36,7 @@ _PYTEST = (
     f"--durations={SLOWEST}",
 )
 _WITHOUT_LABORATORY = ("-m", "not lab")
-_CODE = ("tools", "lab", "policies", "integration", "bench", "testdata", "conftest.py", "setup.py")
+_CODE = ("tools", "lab", "policies", "integration", "testdata", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),
     "ruff format": ("ruff",),
@@ -55,7 +55,7 @@ _TYPED = (
     ("tools/tests/sync",),
     ("integration/tests",),
     ("--explicit-package-bases", "policies"),  # their files have equal names
-    ("conftest.py", "setup.py", "bench", "integration/image/collect.py"),
+    ("conftest.py", "setup.py", "integration/image/collect.py"),
     ("testdata/samples/python-webhook/webhook.py",),
 )
 

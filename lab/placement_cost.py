@@ -79,15 +79,8 @@ def asked() -> dict[str, Any]:
     }
 
 
-def measured(data: dict[str, Any], query: str, question: Any) -> Measurement:
-    """What the answer of the policies and queries about placement to this input costs. Raises
-    FairleadError if OPA fails.
-    """
-    modules = bundles.bundle(Settings(placement=True), queries=True).modules
-    return benchmarks.measured(query, modules=modules, data=data, input=question)
-
-
 def decision(clusters: int, customers: int, jurisdictions: int, seed: int = 1) -> Measurement:
     """What the decision about `asked` costs; see `world`. Raises FairleadError if OPA fails."""
+    modules = bundles.bundle(Settings(placement=True)).modules
     data = world(clusters, customers, jurisdictions, seed)
-    return measured(data, "data.k8s.placement", asked())
+    return benchmarks.measured("data.k8s.placement", modules=modules, data=data, input=asked())

@@ -11,7 +11,7 @@ import command_line
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.engines import enforcement
+from fairlead.operations import up
 from fairlead.settings.models import Settings
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -21,9 +21,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @contextmanager
 def started(name: str, engine: str) -> Iterator[EmbeddedCluster]:
     """A cluster with the namespaces `mapped`, which is mapped to pool1, and `free`."""
-    with enforcement.started(
-        name, Settings(), {"pool1": 1}, engine=engine, progress=Progress()
-    ) as cluster:
+    with up.started(name, Settings(), {"pool1": 1}, engine=engine, progress=Progress()) as cluster:
         objects = cluster.objects()
         for namespace, labels in (("mapped", {"agentpool": "pool1"}), ("free", {})):
             metadata = {"name": namespace, "labels": labels}

@@ -32,6 +32,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.operations import deploy, diagnostics, up
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, IntentSettings, Settings
@@ -71,7 +72,7 @@ def _with_opa(settings: Settings = SETTINGS, *, replicas: int = 1, sidecar: str 
 @contextmanager
 def _existing(_: str) -> Iterator[Cluster]:
     cluster = registry.find(TARGET)
-    deploy.deploy(cluster, SETTINGS, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=Progress())
     yield cluster
 
 

@@ -14,6 +14,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, drift, push, rotate, uninstall
+from fairlead.policy.policy_set import PolicySet
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
@@ -43,7 +44,7 @@ REQUEST = {
 def wanting(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster whose OPA decides on transient role bindings."""
     yield cluster
-    deploy.deploy(cluster, EVERYTHING, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 def scoped_tokens(cluster: Cluster) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ def test_a_request_that_cannot_be_read_is_no_answer(wanting: Cluster) -> None:
 
 def test_a_push_leaves_the_path_and_its_answers(wanting: Cluster) -> None:
     changed = EVERYTHING.model_copy(update={"contact": "#platform"})
-    result = push.push(wanting, changed, progress=Progress())
+    result = push.push(wanting, PolicySet.load(changed), progress=Progress())
     assert [warning for warning in result["warnings"] if "no decision" in warning] == []
     assert asked(wanting, REQUEST, token=scoped_tokens(wanting)[0])[0] == 200
 
@@ -117,7 +118,7 @@ def test_what_guards_it_is_compared_and_goes_with_the_rest(wanting: Cluster) -> 
     guard = ("ValidatingAdmissionPolicyBinding", "fairlead-access")
     objects.delete(ADMISSION, *guard)
     assert changed(wanting) == [guard]
-    deploy.deploy(wanting, WITHOUT, progress=Progress())
+    deploy.deploy(wanting, PolicySet.load(WITHOUT), progress=Progress())
     assert objects.get(ADMISSION, "ValidatingAdmissionPolicy", "fairlead-access-bindings") is None
     # Without the kinds, the cluster would delete all transient bindings.
     kept = [each["metadata"]["name"] for each in objects.list(*EXTENSIONS)]

@@ -26,9 +26,9 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
 from fairlead.deployment.names import ACCESS
-from fairlead.engines import enforcement
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, transient_access, uninstall
+from fairlead.policy.policy_set import PolicySet
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
@@ -138,7 +138,7 @@ def send(cluster: EmbeddedCluster, number: signal.Signals, server: str = ACCESS)
 def world(cluster: EmbeddedCluster) -> Iterator[World]:
     with applied(cluster.objects(), WORLD):
         yield World(cluster)
-    deploy.deploy(cluster, EVERYTHING, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 def test_a_subject_has_the_role_in_the_window_alone(world: World) -> None:
@@ -510,9 +510,9 @@ def test_what_would_stay_for_good_is_ended_first(world: World) -> None:
     world.create("forgotten", -1, 3600)
     until(lambda: world.reason("forgotten") == "Granted", "forgotten has access")
     with pytest.raises(UsageError, match="would give access for good without the controller"):
-        deploy.deploy(cluster, WITHOUT, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(WITHOUT), progress=Progress())
     with pytest.raises(UsageError, match="would give access for good without the controller"):
-        enforcement.deploy(cluster, WITHOUT, engine="cel", progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(WITHOUT), engine="cel", progress=Progress())
     assert world.can("forgotten")
     uninstall.uninstall(cluster, progress=Progress())
     assert not world.can("forgotten")

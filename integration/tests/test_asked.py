@@ -229,7 +229,7 @@ def test_what_is_said_to_be_asked_is_asked(
     said = asked.ask(
         asked.of_cluster(cluster, settings),
         reviews,
-        cluster.namespaces(),
+        cluster.objects().namespaces(),
         complete=True,
         progress=Progress(),
     )

@@ -34,6 +34,7 @@ from fairlead.kube import clients
 from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki.certificates import CA
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it brings cluster-wide definitions")
@@ -137,7 +138,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET
     ) as running:
         with pytest.raises(UsageError, match="has no cert-manager"):
-            deploy.deploy(running, SETTINGS, progress=QUIET)
+            deploy.deploy(running, PolicySet.load(SETTINGS), progress=QUIET)
         objects = running.objects()
         for definition in installed:
             objects.apply(definition)
@@ -145,7 +146,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         # what cert-manager issues is another one
         objects.delete("v1", "Secret", "opa-tls", NAMESPACE)
         with CertManager(running, ROOT_CA).running():
-            deploy.deploy(running, SETTINGS, progress=QUIET)
+            deploy.deploy(running, PolicySet.load(SETTINGS), progress=QUIET)
         yield running
 
 
@@ -183,7 +184,7 @@ def test_cas_that_it_injects_stay_when_fairlead_deploys_again(
         ]
         assert applied
         assert not any("caBundle" in fields for fields in applied)
-    deploy.deploy(cluster, SETTINGS, progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=QUIET)
     assert comes(objects)
 
 

@@ -15,6 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["foreign"]
@@ -30,7 +31,7 @@ CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 def foreign(undeployed: Foreign) -> Iterator[Foreign]:
     """A foreign cluster with Fairlead and a mapped namespace."""
     deployed = remote.RemoteCluster(undeployed.context, undeployed.kubeconfig)
-    deploy.deploy(deployed, SETTINGS, sidecar="sync", progress=Progress())
+    deploy.deploy(deployed, PolicySet.load(SETTINGS), sidecar="sync", progress=Progress())
     deployed.stop()
     with applied(undeployed.objects(), [namespace_manifest("mapped", **POOL)]):
         yield undeployed

@@ -8,28 +8,29 @@ import pytest
 import representative
 from profiles import EMBEDDED, TARGET
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
-from fairlead.engines.verify import verify
 from fairlead.operations import deploy
 from fairlead.policy import cases
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from fairlead.verification.verify import verify
 
 
 @pytest.fixture
 def target(cluster: Cluster, settings: Settings) -> Iterator[registry.Target]:
     """The cluster, whose settings change with the cases."""
     yield registry.Target(name=cluster.name) if EMBEDDED else TARGET
-    deploy.deploy(cluster, settings, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())
 
 
 def test_cases_of_each_operation_and_outcome_hold_on_the_api_server(
     target: registry.Target,
 ) -> None:
     chosen = representative.cases([case for case in cases.load(None) if not case.data])
-    results = verify(chosen, engines.load(["webhook"], target), Progress())
+    results = verify(chosen, verification.load(["webhook"], target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
     assert len(results) >= 60
 
@@ -37,7 +38,7 @@ def test_cases_of_each_operation_and_outcome_hold_on_the_api_server(
 @pytest.mark.lab
 def test_every_case_holds_on_the_api_server(target: registry.Target) -> None:
     every = cases.load(None)
-    results = verify(every, engines.load(["webhook"], target), Progress())
+    results = verify(every, verification.load(["webhook"], target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     left_out = {r.case for r in results if r.passed is None}
     assert left_out == {case.name for case in every if case.data}

@@ -25,6 +25,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import decision_logs, deploy, rotate
 from fairlead.operations.decision_logs import Selection
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 
 pytestmark = pytest.mark.embedded(
@@ -269,12 +270,12 @@ def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_tha
     with pytest.raises(
         UsageError, match="there is no Secret decision-logs in namespace fairlead: create it first"
     ):
-        deploy.deploy(cluster, chosen, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(chosen), progress=Progress())
     metadata = {"name": "decision-logs", "namespace": NAMESPACE}
     data = {"token": "the-token", "ca.crt": cluster.opas()[0].ca.read_text()}
     objects.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
     try:
-        deploy.deploy(cluster, chosen, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(chosen), progress=Progress())
         pid = cluster.opas()[0].pid
         arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         paths = dict(
@@ -287,4 +288,4 @@ def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_tha
         assert Path(paths["services.logs.tls.ca_cert"]).read_text() == data["ca.crt"]
     finally:
         objects.delete("v1", "Secret", "decision-logs", NAMESPACE)
-        deploy.deploy(cluster, settings, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())

@@ -23,6 +23,7 @@ from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.kube import clients
 from fairlead.operations import deploy, drift
 from fairlead.operations.applying import Applier
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it changes objects that the other tests need")
@@ -37,7 +38,7 @@ POLICIES = "configmap/fairlead-policies"
 def restored(cluster: EmbeddedCluster) -> Iterator[None]:
     """Everything is deployed again after the test."""
     yield
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture
@@ -245,7 +246,10 @@ def test_on_a_terminal_a_diff_is_followed_by_a_question(
     assert f"{POLICIES} changed" in refused.stdout
     assert f"Deploy into it (cluster {cluster.name})?" in refused.stderr
     assert "nothing was changed" in refused.stderr
-    assert deploy.plan(cluster, Settings(), progress=Progress())[0].action == "unchanged"
+    assert (
+        deploy.plan(cluster, PolicySet.load(Settings()), progress=Progress())[0].action
+        == "unchanged"
+    )
     assert fairlead(cluster, "diff", "--objects").returncode == 0
 
 
@@ -279,9 +283,11 @@ def test_who_may_only_read_gets_a_comparison_without_a_dry_run(
             return clients.Objects(path)
 
     reader = Reader(cluster.name)
-    outcomes = deploy.plan(reader, Settings(), progress=Progress())
+    outcomes = deploy.plan(reader, PolicySet.load(Settings()), progress=Progress())
     assert {outcome.action for outcome in outcomes} == {"unchanged"}
     assert all("403" in str(outcome.note) for outcome in outcomes)
-    changed = deploy.plan(reader, Settings(contact="#platform"), progress=Progress())
+    changed = deploy.plan(
+        reader, PolicySet.load(Settings(contact="#platform")), progress=Progress()
+    )
     policies = next(outcome for outcome in changed if outcome.reference == POLICIES)
     assert policies.action == "changed"

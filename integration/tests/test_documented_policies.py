@@ -11,7 +11,7 @@ import pytest
 import samples
 from waits import until
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.clusters.base import Cluster
 from fairlead.engines.base import Decision
 from fairlead.engines.live import custom_resources, marker
@@ -107,7 +107,7 @@ def test_the_sidecar_is_injected_as_by_our_intent(rest: Objects, policy: str) ->
     for case in untouched:
         own = case.request.manifest["spec"].get("initContainers", [])
         assert init_containers(by_sample[case.name]) == own, case.name
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         for name, decision in samples.decisions(engine, [*injected, *untouched]).items():
             assert decision.allowed
             assert init_containers(decision) == init_containers(by_sample[name]), name
@@ -151,6 +151,6 @@ def test_replicas_are_limited_as_by_our_intent(rest: Objects) -> None:
     assert {name: decision.allowed for name, decision in by_sample.items()} == expected
     for decision in by_sample.values():
         assert decision.allowed or "at most 3 replicas are allowed here" in decision.message
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         decided = samples.decisions(engine, asked)
         assert {name: decision.allowed for name, decision in decided.items()} == expected

@@ -18,6 +18,7 @@ from fairlead.deployment.credentials import Tls
 from fairlead.kube import clients
 from fairlead.operations import deploy, drift, push
 from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, Compared
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it breaks what protects the cluster")
@@ -34,7 +35,7 @@ Change = Callable[[dict[str, Any]], None]
 def restored(cluster: EmbeddedCluster) -> Iterator[None]:
     """Everything is deployed again after the test."""
     yield
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
     assert changed(cluster, cluster.objects()) == []
 
 
@@ -220,6 +221,6 @@ def test_a_push_of_a_setting_brings_the_guards_that_name_it(
     cluster: EmbeddedCluster, objects: clients.Objects, chosen: dict[str, Any]
 ) -> None:
     settings = Settings.model_validate(chosen)
-    result = push.push(cluster, settings, progress=Progress())
+    result = push.push(cluster, PolicySet.load(settings), progress=Progress())
     assert result["warnings"] == []
     assert changed(cluster, objects) == []

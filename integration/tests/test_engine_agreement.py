@@ -13,9 +13,9 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Engine
 from fairlead.engines.cel import CelEngine
-from fairlead.engines.opa import OpaEngine
-from fairlead.engines.verify import verify
 from fairlead.policy import bundles, cases
+from fairlead.verification.opa import OpaEngine
+from fairlead.verification.verify import verify
 from lab.fuzz import agreement
 
 PROFILES = ["bare"]

@@ -20,14 +20,15 @@ from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.engines.live import clusters
-from fairlead.engines.verify import verify
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
 from fairlead.policy import cases
 from fairlead.policy.instances import NAME_LABEL
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
+from fairlead.verification.verify import verify
 from lab.engines.gatekeeper import GatekeeperEngine, controller
 from lab.engines.gatekeeper.in_force import InForce
 
@@ -85,7 +86,7 @@ def created(rest: Objects, name: str, **spec: Any) -> Response:
 def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
     rest = clusters.api(cluster)
     settings = Settings.model_validate({"pools": {"gpu": {"nodeSelector": {"hardware": "gpu"}}}})
-    rendered = engines.render("gatekeeper", settings)
+    rendered = engines.render("gatekeeper", PolicySet.load(settings))
     in_force = InForce(rest)
     in_force.put(rendered)
     answer = created(rest, "placed")
@@ -110,7 +111,7 @@ def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
 def messages(folder: Path, settings: Settings, objects: Path) -> dict[str, list[str]]:
     """What `gator test` says of each object, by its kind and name."""
     manifest = folder / "manifests.yaml"
-    manifest.write_text(manifests.to_yaml(engines.render("gatekeeper", settings)))
+    manifest.write_text(manifests.to_yaml(engines.render("gatekeeper", PolicySet.load(settings))))
     given = list(yaml.safe_load_all(objects.read_text()))
     spaces = {each["metadata"].get("namespace") for each in given} - {None}
     labelled = {"team": "shop", "stage": "test", "cost-center": "cc-1234"}

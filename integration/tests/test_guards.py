@@ -25,6 +25,7 @@ from fairlead.deployment.names import (
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push, rotate, uninstall
+from fairlead.policy.policy_set import PolicySet
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
@@ -257,7 +258,7 @@ def guarded(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
             what="the guards are in force",
         )
         yield cluster
-    deploy.deploy(cluster, SETTINGS, progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=QUIET)
 
 
 @pytest.fixture
@@ -541,8 +542,8 @@ def test_what_refuses_is_the_guard(
 def test_guards_stand_in_the_way_of_no_administrator(guarded: EmbeddedCluster, sent: As) -> None:
     rotate.token(guarded, progress=QUIET)
     rotate.certificate(guarded, progress=QUIET)
-    push.push(guarded, SETTINGS, progress=QUIET)
-    deploy.deploy(guarded, SETTINGS, progress=QUIET)
+    push.push(guarded, PolicySet.load(SETTINGS), progress=QUIET)
+    deploy.deploy(guarded, PolicySet.load(SETTINGS), progress=QUIET)
     assert refusals(sent) == {}
 
 

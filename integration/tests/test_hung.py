@@ -22,6 +22,7 @@ from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import STALENESS, Settings
 
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
@@ -104,7 +105,7 @@ def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Sett
             "no sidecar runs beside opa; its data were last confirmed at "
         )
     finally:
-        deploy(cluster, settings, progress=Progress())
+        deploy(cluster, PolicySet.load(settings), progress=Progress())
     until(lambda: is_well(cluster), what="all is well again")
 
 
@@ -136,9 +137,13 @@ def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
 def bounded(cluster: EmbeddedCluster, settings: Settings) -> Iterator[int]:
     """Deploys the smallest maxStaleness; returns it in seconds."""
     least = STALENESS[0]
-    deploy(cluster, settings.model_copy(update={"max_staleness": least}), progress=Progress())
+    deploy(
+        cluster,
+        PolicySet.load(settings.model_copy(update={"max_staleness": least})),
+        progress=Progress(),
+    )
     yield least
-    deploy(cluster, settings, progress=Progress())
+    deploy(cluster, PolicySet.load(settings), progress=Progress())
 
 
 def ready(opa: OpaApi) -> bool:

@@ -30,8 +30,10 @@ from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy, deployed_state, disabling, rotate, status
+from fairlead.operations import deploy, deployed_state, disable, rotate, status
+from fairlead.operations.disabled import Disabled
 from fairlead.pki import certificates
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["two"]
@@ -76,20 +78,20 @@ while not keeper._is_settled(keeper._deployed.secret()):
 @pytest.fixture(scope="module")
 def renewing(cluster: EmbeddedCluster) -> EmbeddedCluster:
     """A cluster with two OPAs, whose certificate is renewed after a few seconds."""
-    deploy.deploy(cluster, OFTEN, progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(OFTEN), progress=QUIET)
     return cluster
 
 
 @pytest.fixture(scope="module")
 def calm(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster whose own keepers have nothing to do for weeks; for the tests after the others."""
-    deploy.deploy(cluster, Settings(), progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
     until(
         lambda: tls(cluster).remaining > timedelta(days=1) and settled(cluster),
         what="the certificate lasts",
     )
     yield cluster
-    deploy.deploy(cluster, Settings(), progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
 
 
 def tls(cluster: EmbeddedCluster) -> Tls:
@@ -201,23 +203,23 @@ def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(
 
 
 def test_a_renewal_leaves_disabled_what_is_disabled_and_says_so(renewing: EmbeddedCluster) -> None:
-    disabling.disable(renewing, None, "OPA hangs")
+    disable.disable(renewing, None, "OPA hangs")
     try:
-        before = disabling.read(renewing.objects()).records["node-pool"]
+        before = disable.read(renewing.objects()).records["node-pool"]
         until(
             lambda: any(before.sentence in text for text in events(renewing, "CertificateRenewed")),
             what="a renewal says that node-pool is disabled",
         )
-        assert disabling.read(renewing.objects()) == disabling.Disabled({"node-pool": before}, [])
+        assert disable.read(renewing.objects()) == Disabled({"node-pool": before}, [])
     finally:
-        disabling.enable(renewing, None)
+        disable.enable(renewing, None)
 
 
 def test_commands_and_keepers_do_not_disturb_each_other(renewing: EmbeddedCluster) -> None:
     with load(renewing) as outcome:
         for _ in range(2):
             rotate.certificate(renewing, progress=QUIET)
-            deploy.deploy(renewing, OFTEN, progress=QUIET)
+            deploy.deploy(renewing, PolicySet.load(OFTEN), progress=QUIET)
     assert outcome["failed"] == []
     assert outcome["placed"]
 
@@ -370,7 +372,7 @@ def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: Embed
     assert "renew it with fairlead render, which manages it" in done.stderr
     assert tls(calm) == before
     assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"fairlead render"}
-    deploy.deploy(calm, Settings(), progress=QUIET)
+    deploy.deploy(calm, PolicySet.load(Settings()), progress=QUIET)
     assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"sync"}
 
 
@@ -390,7 +392,7 @@ def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
         cluster.stop_server(name)
 
     def back() -> None:
-        deploy.deploy(cluster, Settings(), progress=QUIET)
+        deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
 
     return back
 
@@ -443,7 +445,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
     }
     assert all(b"\n# reconnect " in bundle for bundle in bundles)
     # A deployment keeps it, as otherwise API servers would use their old connections again.
-    deploy.deploy(calm, Settings(), progress=QUIET)
+    deploy.deploy(calm, PolicySet.load(Settings()), progress=QUIET)
     again = objects.get(
         "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead"
     )

@@ -20,8 +20,9 @@ from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import NAMESPACE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
-from fairlead.operations import deploy, disabling
+from fairlead.operations import deploy, disable
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it takes guards away and puts others in their place")
@@ -54,7 +55,7 @@ def cluster(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     )
     with applied(cluster.objects(), manifests):
         yield cluster
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture(params=ACCOUNTS, ids=lambda sidecar: sidecar.name, scope="module")
@@ -285,11 +286,11 @@ def test_it_renews_while_an_intent_is_disabled_and_may_not_enable_it(
     def unrecorded(webhooks: dict[str, Any]) -> None:
         del webhooks["metadata"]["annotations"]["disabled.fairlead.dev/node-pool"]
 
-    disabling.disable(cluster, None, None)
+    disable.disable(cluster, None, None)
     try:
         for path in (MUTATING, VALIDATING):
             assert put(path, trust) == (200, "")
             assert DENIED in put(path, enabled)[1]
             assert DENIED in put(path, unrecorded)[1]
     finally:
-        disabling.enable(cluster, None)
+        disable.enable(cluster, None)

@@ -24,6 +24,7 @@ from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE as OWN
 from fairlead.operations import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs.toolchain import installed
 from fairlead.settings.access import Access
 
@@ -103,12 +104,12 @@ def users(
     metacontroller: Path, cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Users]:
     """Users of a cluster in which Metacontroller runs."""
-    deploy.deploy(cluster, OTHERS, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(OTHERS), progress=Progress())
     with applied(cluster.objects(), WORLD):
         bring(cluster, metacontroller, tmp_path_factory.mktemp("metacontroller"))
         yield Users(cluster.kubeconfig)
         cluster.stop_server(ACCOUNT)
-    deploy.deploy(cluster, EVERYTHING, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 def bring(cluster: EmbeddedCluster, metacontroller: Path, folder: Path) -> None:

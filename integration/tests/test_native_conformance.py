@@ -9,8 +9,8 @@ import representative
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.cel import CelEngine
-from fairlead.engines.verify import verify
 from fairlead.policy import cases
+from fairlead.verification.verify import verify
 
 PROFILES = ["bare"]
 pytestmark = pytest.mark.embedded("it has no policies but these")

@@ -21,10 +21,13 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import INTENT_LABEL, NAMESPACE, PART_OF, POLICIES
-from fairlead.engines import enforcement
-from fairlead.engines.native import bring, record
 from fairlead.kube import clients
+from fairlead.operations import deploy, lifecycle, status
 from fairlead.operations.applying import Applier
+from fairlead.operations.lifecycle import Change
+from fairlead.operations.strategies import admission_objects, cel
+from fairlead.operations.strategies.base import Operation
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["cel"]
@@ -41,7 +44,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def native(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     yield cluster
-    enforcement.deploy(cluster, Settings(), engine="cel", progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), engine="cel", progress=Progress())
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +84,7 @@ def require_in_force(native: EmbeddedCluster, servers: list[Path], node_label: s
         lambda: all(selector(objects, pod("mapped")) == expected for objects in each),
         what=f"both API servers place by {node_label}",
     )
-    assert enforcement.status(native)["problems"] == []
+    assert status.status(native)["problems"] == []
 
 
 def require_placed(selectors: list[list[object]]) -> None:
@@ -176,12 +179,15 @@ def test_a_push_that_another_overtakes_leaves_the_policies_of_that(
         assert push("gke").wait() == 0
 
     settings = Settings.model_validate({"nodeLabel": "agentpool", "contact": "#team-late"})
-    late = record.made("cel", settings, None)
     applier = HeldUp(objects, overtake)
-    with pytest.raises(FairleadError, match="somebody else changed the policies at the same time"):
-        bring.bring(native, applier, late, None, progress=Progress())
+    with ExitStack() as stack:
+        operation = Operation(native, objects, applier, stack, Progress())
+        late = cel.rendered(PolicySet.load(settings))
+        overtaken = "somebody else changed the policies at the same time"
+        with pytest.raises(FairleadError, match=overtaken):
+            lifecycle.bring(operation, cel.Cel(operation), late, None, Change("push"))
     require_in_force(native, servers, "gke")
-    of_late = {each["metadata"]["name"] for each in late.prepared}
+    of_late = {each["metadata"]["name"] for each in admission_objects.prepared(late.objects)}
     bound = {
         each["spec"]["policyName"]
         for kind in BINDINGS

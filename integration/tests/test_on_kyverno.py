@@ -21,11 +21,12 @@ from fairlead.common.progress import Progress
 from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
-from fairlead.engines.verify import verify
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.policy import cases
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from fairlead.verification.verify import verify
 from lab.engines.kyverno import KyvernoEngine, controller, marker
 
 pytestmark = [
@@ -134,7 +135,7 @@ def mapped_namespace(rest: Objects, name: str) -> str:
 )
 def test_kyverno_takes_each_policy_strictly(rest: Objects, chosen: dict[str, Any]) -> None:
     """Its own webhook compiles each expression."""
-    rendered = engines.render("kyverno", Settings.model_validate(chosen))
+    rendered = engines.render("kyverno", PolicySet.load(Settings.model_validate(chosen)))
     assert len(rendered) >= 2
     for policy in rendered:
         answer = rest.request("POST", manifests.path(policy), policy, query=STRICT_DRY_RUN)
@@ -143,7 +144,7 @@ def test_kyverno_takes_each_policy_strictly(rest: Objects, chosen: dict[str, Any
 
 def test_kyverno_refuses_a_policy_with_a_mistake(rest: Objects) -> None:
     """So that a policy that cannot be evaluated is not taken for one that allows everything."""
-    policy = engines.render("kyverno", Settings())[0]
+    policy = engines.render("kyverno", PolicySet.load(Settings()))[0]
     wrong = json.loads(json.dumps(policy).replace("namespaceObject.metadata", "nothing.metadata"))
     answer = rest.request("POST", manifests.path(policy), wrong, query={"dryRun": "All"})
     assert not answer.ok
@@ -155,7 +156,7 @@ def test_kyverno_refuses_a_policy_with_a_mistake(rest: Objects) -> None:
 
 def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Objects) -> None:
     namespace = mapped_namespace(rest, "payments")
-    with enforced(rest, engines.render("kyverno", Settings(contact=NASTY_LINE))):
+    with enforced(rest, engines.render("kyverno", PolicySet.load(Settings(contact=NASTY_LINE)))):
         dry_run = {"dryRun": "All"}  # the cases have pods of this name in the namespace
         placed = rest.request("POST", f"{namespace}/pods", POD, query=dry_run)
         assert placed.body["spec"]["nodeSelector"] == {"agentpool": "pool1"}
@@ -174,7 +175,7 @@ def test_a_pod_that_loses_its_pool_again_is_refused(rest: Objects) -> None:
     attempt = functools.partial(
         rest.request, "POST", f"{namespace}/pods", POD, query={"dryRun": "All"}
     )
-    with enforced(rest, engines.render("kyverno", Settings())), undoing(rest):
+    with enforced(rest, engines.render("kyverno", PolicySet.load(Settings()))), undoing(rest):
         refused = until(
             lambda: None if (answer := attempt()).ok else answer,
             what="the admission policy removes the nodeSelector",
@@ -238,7 +239,7 @@ def test_expressions_see_the_parameters_as_they_are(rest: Objects, tmp_path: Pat
         }
     )
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "some"}}
-    with enforced(rest, engines.render("kyverno", settings, tmp_path)):
+    with enforced(rest, engines.render("kyverno", PolicySet.load(settings, tmp_path))):
         path = path_of(secret, "default")
         refused = rest.request("POST", path, secret, query={"dryRun": "All"})
     types = "true false 1, true false -9223372036854775807, false true 2, "

@@ -17,6 +17,7 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
+from fairlead.policy.policy_set import PolicySet
 
 pytestmark = pytest.mark.embedded("the API server has to reach webhooks of this process")
 
@@ -36,9 +37,9 @@ REFUSALS: dict[str, tuple[int, str]] = {
 @pytest.fixture(scope="module")
 def shared(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster with declared pools."""
-    deploy.deploy(cluster, SETTINGS, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=Progress())
     yield cluster
-    deploy.deploy(cluster, DEFAULTS, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(DEFAULTS), progress=Progress())
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def guarded(shared: Cluster, create: Create) -> Iterator[None]:
     """Wait until our validating webhook is in force, now and after the test."""
     until(lambda: refused(create, "sets a nodeName"), what="the final state is looked at")
     yield
-    deploy.deploy(shared, SETTINGS, progress=Progress())
+    deploy.deploy(shared, PolicySet.load(SETTINGS), progress=Progress())
 
 
 @pytest.mark.usefixtures("guarded")
@@ -95,7 +96,7 @@ def test_without_the_validating_webhook_it_would_get_through(
 def test_where_nothing_is_to_be_denied_it_gets_through_too(shared: Cluster, create: Create) -> None:
     deploy.deploy(
         shared,
-        SETTINGS.model_copy(update={"enforcement": {"node-pool": "warn"}}),
+        PolicySet.load(SETTINGS.model_copy(update={"enforcement": {"node-pool": "warn"}})),
         progress=Progress(),
     )
     for change in CHANGES:

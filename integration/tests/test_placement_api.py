@@ -24,6 +24,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, policy_status, push, rotate
+from fairlead.policy.policy_set import PolicySet
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
@@ -54,7 +55,7 @@ def wanting(cluster: Cluster) -> Iterator[Cluster]:
     with applied(objects, [namespace_manifest("shop", customer="medicare-plus")]):
         yield cluster
     objects.delete("v1", "ConfigMap", "placement", NAMESPACE)
-    deploy.deploy(cluster, EVERYTHING, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 @pytest.fixture
@@ -206,14 +207,14 @@ def test_its_rotation_refuses_nobody_until_the_old_one_is_retired(wanting: Clust
 
 def test_a_deployment_keeps_it(wanting: Cluster) -> None:
     before = scoped_tokens(wanting)
-    deploy.deploy(wanting, EVERYTHING, tested=True, progress=Progress())
+    deploy.deploy(wanting, PolicySet.load(EVERYTHING), tested=True, progress=Progress())
     assert scoped_tokens(wanting) == before
     assert may_ask(wanting, before["token"])
 
 
 def test_a_push_brings_a_new_revision_to_the_same_path(wanting: Cluster, api: OpaApi) -> None:
     changed = EVERYTHING.model_copy(update={"contact": "#platform"})
-    result = push.push(wanting, changed, progress=Progress())
+    result = push.push(wanting, PolicySet.load(changed), progress=Progress())
     assert result["revision"] != result["previous"]
     assert [warning for warning in result["warnings"] if "no decision" in warning] == []
     labelled = {"metadata": {"labels": {"customer": "medicare-plus"}}}
@@ -224,12 +225,12 @@ def test_a_push_brings_a_new_revision_to_the_same_path(wanting: Cluster, api: Op
 
 def test_a_push_without_it_asks_for_a_deployment(wanting: Cluster, api: OpaApi) -> None:
     with pytest.raises(UsageError, match="placement changed since the last deployment"):
-        push.push(wanting, WITHOUT, progress=Progress())
+        push.push(wanting, PolicySet.load(WITHOUT), progress=Progress())
 
 
 def test_without_placement_there_is_no_such_token(wanting: Cluster) -> None:
     token = scoped_tokens(wanting)["token"]
-    deploy.deploy(wanting, WITHOUT, tested=True, progress=Progress())
+    deploy.deploy(wanting, PolicySet.load(WITHOUT), tested=True, progress=Progress())
     assert wanting.objects().get("v1", "Secret", "opa-token-placement", NAMESPACE) is None
     assert not may_ask(wanting, token)
     with pytest.raises(UsageError, match="no token of the scope placement: set `placement: true`"):

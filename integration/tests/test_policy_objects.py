@@ -28,6 +28,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, policy_list
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["two"]
@@ -43,9 +44,9 @@ TEAMS = 'package teams\n\ndefault parameters := {"limit": 1}\n\nlimit := paramet
 @pytest.fixture(scope="module")
 def two(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster with two OPAs and the kind PlacementPolicy."""
-    deploy.deploy(cluster, Settings(placement_policies=True), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings(placement_policies=True)), progress=Progress())
     yield cluster
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.operations import deploy, preflight
 from fairlead.operations.preflight import Finding
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["foreign"]
@@ -45,7 +46,7 @@ def admin(foreign: Foreign) -> Iterator[remote.RemoteCluster]:
 
 def missing(cluster: remote.RemoteCluster) -> dict[str, list[str]]:
     details: dict[str, list[str]] = {}
-    for finding in deploy.check(cluster, Settings()):
+    for finding in deploy.check(cluster, PolicySet.load(Settings()), progress=Progress()):
         if not finding.ok:
             details.setdefault(finding.check, []).append(finding.detail)
     return details
@@ -83,7 +84,7 @@ def limited(
 def test_an_administrator_lacks_nothing_and_nothing_changes(
     foreign: Foreign, admin: remote.RemoteCluster
 ) -> None:
-    findings = deploy.check(admin, Settings())
+    findings = deploy.check(admin, PolicySet.load(Settings()), progress=Progress())
     assert [(finding.check, finding.ok) for finding in findings] == [
         ("version", True),
         ("api", True),
@@ -99,13 +100,17 @@ def test_a_certificate_that_kubelets_cannot_renew_in_time_is_told(
 ) -> None:
     for life, ok in {"14m": False, "15m": True}.items():
         settings = Settings.model_validate({"certificates": {"life": life}})
-        findings = {f.check: f.detail for f in deploy.check(admin, settings) if not f.ok}
+        findings = {
+            f.check: f.detail
+            for f in deploy.check(admin, PolicySet.load(settings), progress=Progress())
+            if not f.ok
+        }
         assert findings.keys() == (set() if ok else {"certificates"})
         if not ok:
             assert "at least 15m" in findings["certificates"]
     settings = Settings.model_validate({"certificates": {"life": "1m"}})
     with pytest.raises(FairleadError, match="at least 15m"):
-        deploy.deploy(admin, settings, progress=Progress())
+        deploy.deploy(admin, PolicySet.load(settings), progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
@@ -156,7 +161,7 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
         FairleadError,
         match=r"nothing was applied:\n  rights: you lack create, patch on validatingadmission",
     ):
-        deploy.deploy(reader, Settings(), sidecar="sync", progress=Progress())
+        deploy.deploy(reader, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
@@ -248,11 +253,11 @@ def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
     foreign.reachable = False
     try:
         with pytest.raises(FairleadError, match=r"no route to the nodes.*port 8443 of OPA's pods"):
-            deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
+            deploy.deploy(admin, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
         assert foreign.objects().list(*_WEBHOOK, None) == []
     finally:
         foreign.reachable = True
-    deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
+    deploy.deploy(admin, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
     assert [
         configuration["metadata"]["name"]
         for configuration in foreign.objects().list(*_WEBHOOK, None)

@@ -25,10 +25,12 @@ from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
-from fairlead.engines import enforcement
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
+from fairlead.operations import deploy, push, rollback
+from fairlead.operations import status as statuses
 from fairlead.policy import python_code
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["python"]
@@ -80,7 +82,7 @@ MESSAGE = 'Deployment "web": 1 replicas are too few: set more'
 @pytest.fixture(scope="module")
 def python(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     yield cluster
-    enforcement.deploy(cluster, Settings(), engine="python", progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(Settings()), engine="python", progress=QUIET)
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def objects(python: EmbeddedCluster) -> clients.Objects:
 def restored(python: EmbeddedCluster) -> Iterator[None]:
     """The default settings are deployed again after the test."""
     yield
-    enforcement.deploy(python, Settings(), engine="python", progress=QUIET)
+    deploy.deploy(python, PolicySet.load(Settings()), engine="python", progress=QUIET)
 
 
 @pytest.fixture
@@ -181,11 +183,11 @@ def test_code_is_pushed_and_comes_back_with_a_rollback(
     changed = text.replace("places its pods in pool", "keeps its pods in pool")
     assert changed != text
     code.write_text(changed)
-    enforcement.push(python, Settings(), folder, progress=QUIET)
+    push.push(python, PolicySet.load(Settings(), folder), progress=QUIET)
     evading = pod("mapped", nodeSelector={"agentpool": "pool2"})
     with pytest.raises(Refused, match="keeps its pods in pool"):
         selector(objects, evading)
-    enforcement.rollback(python, None, progress=QUIET)
+    rollback.rollback(python, None, progress=QUIET)
     with pytest.raises(Refused, match="places its pods in pool"):
         selector(objects, evading)
 
@@ -271,7 +273,7 @@ def test_a_revision_that_no_server_can_use_is_put_back(
 
     monkeypatch.setattr(python_code, "read", lacking)
     with pytest.raises(FairleadError, match=r"No module named 'nowhere'.*was put back"):
-        enforcement.push(python, Settings(), progress=QUIET)
+        push.push(python, PolicySet.load(Settings()), progress=QUIET)
     assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
 
 
@@ -286,7 +288,7 @@ def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
         def again() -> bool:
             fresh = python.servers()["serve"]["pid"]
             return fresh not in (None, pid) and all(
-                row["ready"] for row in enforcement.status(python)["opa"]
+                row["ready"] for row in statuses.status(python)["opa"]
             )
 
         waiting.until(again, deadline=240, what="the server was started again", pause=0.5)

@@ -36,6 +36,7 @@ from fairlead.kube.responses import Response
 from fairlead.operations import decision_logs
 from fairlead.operations.decision_logs import Selection
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, whose settings change")
@@ -116,7 +117,7 @@ def warned(bare: EmbeddedCluster, audited: dict[str, Any]) -> EmbeddedCluster:
     """The cluster, with Fairlead deployed so that it only warns."""
     refused = fairlead("diff", "--name", bare.name, code=2)
     assert "no deployed policies to compare with: run `fairlead audit`" in refused.stderr
-    deploy(bare, Settings.model_validate({"enforcement": "warn"}), progress=QUIET)
+    deploy(bare, PolicySet.load(Settings.model_validate({"enforcement": "warn"})), progress=QUIET)
     return bare
 
 

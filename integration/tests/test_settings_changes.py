@@ -23,6 +23,7 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
 from lab.chaos import invariants
 
@@ -172,7 +173,7 @@ def changing(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
             }
             objects.apply(account)
         yield cluster
-    deploy(cluster, BASE, progress=QUIET)
+    deploy(cluster, PolicySet.load(BASE), progress=QUIET)
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +188,14 @@ def test_no_pod_of_a_namespace_with_a_pool_either_way_has_none(
     changing: EmbeddedCluster, writers: Writers, change: str
 ) -> None:
     first, second = CHANGES[change]
-    deploy(changing, first, progress=QUIET)
+    deploy(changing, PolicySet.load(first), progress=QUIET)
     for old, new in ((first, second), (second, first)):
         phases = [Phase("before", (old,)), Phase("during", (old, new)), Phase("after", (new,))]
         judged = (mapped(old) & mapped(new)) | (NAMESPACES.keys() - mapped(old) - mapped(new))
         for phase in phases:
             writers.phase = phase
             if phase.name == "during":
-                deploy(changing, new, progress=QUIET)
+                deploy(changing, PolicySet.load(new), progress=QUIET)
             else:
                 enough(phase, judged)
         for phase in phases:

@@ -19,6 +19,7 @@ from fairlead.deployment import pod_sizes
 from fairlead.kube import clients
 from fairlead.opa import arguments as deployed
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 UNDER = pod_sizes.MOST_VALUES - 200
@@ -181,7 +182,7 @@ def deployed_with(cluster: Cluster, settings: Settings) -> Iterator[Callable[...
     """Deploys with other settings during the test."""
 
     def deployed(**changes: Any) -> None:
-        deploy(cluster, settings.model_copy(update=changes), progress=Progress())
+        deploy(cluster, PolicySet.load(settings.model_copy(update=changes)), progress=Progress())
 
     yield deployed
     deployed()

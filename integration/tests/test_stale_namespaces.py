@@ -19,6 +19,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it sets a default pool, and stops the sidecar")
@@ -34,9 +35,9 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def defaulted(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster in which every namespace has a pool, except those with an empty label."""
-    deploy.deploy(cluster, Settings(default_pool=DEFAULT), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings(default_pool=DEFAULT)), progress=Progress())
     yield cluster
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import disabling
+from fairlead.operations import disable
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own with two API servers")
@@ -35,7 +36,7 @@ def first() -> Iterator[EmbeddedCluster]:
     further = {"kube-apiserver": {"disable-admission-plugins": "ServiceAccount"}}
     with EmbeddedCluster(f"servers-{os.getpid()}") as cluster:
         cluster.start_control_plane(further=further, progress=Progress())
-        deploy(cluster, Settings(), progress=Progress())
+        deploy(cluster, PolicySet.load(Settings()), progress=Progress())
         yield cluster
 
 
@@ -111,7 +112,7 @@ def test_what_is_disabled_at_one_is_disabled_at_the_other_a_moment_later(
         )
 
     until_outcome("pool1")
-    disabling.disable(first, None, None)
+    disable.disable(first, None, None)
     until_outcome("unplaced")
-    disabling.enable(first, None)
+    disable.enable(first, None)
     until_outcome("pool1")

@@ -16,6 +16,7 @@ from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, uninstall
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["foreign"]
@@ -102,7 +103,7 @@ def test_a_namespace_with_something_else_in_it_stays_and_tells_what(foreign: For
 def test_pods_are_created_all_the_while(foreign: Foreign) -> None:
     """The webhook fails closed: if it existed a moment longer than OPA, pods would be refused."""
     cluster = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
-    deploy.deploy(cluster, Settings(), sidecar="sync", progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
     objects = foreign.objects()
     labels = {"agentpool": "pool1"}
     objects.apply(

@@ -17,7 +17,6 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines import enforcement
 from fairlead.engines.live.namespaces import needed
 from fairlead.engines.live.worlds import create
 from fairlead.kube import clients
@@ -25,6 +24,7 @@ from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
+from fairlead.operations import up
 from fairlead.pki.certificates import CA
 from fairlead.programs import toolchain
 from fairlead.settings.models import Pool, Settings
@@ -222,7 +222,7 @@ def prepared(
     """A ground with Fairlead by this engine, and OPA with this sidecar, until the block ends.
     Raises FairleadError.
     """
-    with enforcement.started(
+    with up.started(
         f"bench-{secrets.token_hex(4)}",
         settings,
         {POOL: 1},

@@ -22,6 +22,7 @@ from fairlead.engines.live import custom_resources
 from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.bench.ground import DEADLINE, POOL, SETTINGS, Ground
 from lab.engines.gatekeeper import controller as gatekeeper
@@ -106,7 +107,7 @@ def _opa(policy: str, *phases: str) -> Callable[[Ground, str], None]:
 
 
 def _cel(ground: Ground, label: str) -> None:
-    for manifest in engines.render("cel", settings_of(label)):
+    for manifest in engines.render("cel", PolicySet.load(settings_of(label))):
         if manifest["kind"] == "CustomResourceDefinition":
             custom_resources.serve(ground.api, [manifest])
         elif manifest["apiVersion"] == _ADMISSION:
@@ -172,12 +173,12 @@ def _gatekeeper(ground: Ground, label: str) -> None:
             ]
         ground.api.request("PUT", path, configuration)
     ground.gatekeeper = InForce(ground.api)
-    ground.gatekeeper.put(engines.render("gatekeeper", settings_of(label)))
+    ground.gatekeeper.put(engines.render("gatekeeper", PolicySet.load(settings_of(label))))
 
 
 def _kyverno(ground: Ground, label: str) -> None:
     kyverno.start(ground.cluster, ground.api, ground.progress)
-    for policy in engines.render("kyverno", settings_of(label)):
+    for policy in engines.render("kyverno", PolicySet.load(settings_of(label))):
         create(ground.api, kyverno_policies.path(policy), policy)
 
 

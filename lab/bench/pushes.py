@@ -11,7 +11,8 @@ from fairlead import engines
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.engines import enforcement
+from fairlead.operations.push import push as push_policies
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.bench import figures
 from lab.bench.figures import Row
@@ -28,7 +29,7 @@ def with_fairlead(ground: Ground, peer: Peer, rounds: int) -> Iterator[Row]:
     """The seconds from applying a push to the first decision by it, with `fairlead push`."""
 
     def push(settings: Settings, clock: Progress) -> None:
-        enforcement.push(ground.cluster, settings, progress=clock)
+        push_policies(ground.cluster, PolicySet.load(settings), progress=clock)
 
     yield _measured(ground, peer, rounds, push)
 
@@ -42,7 +43,7 @@ def with_gatekeeper(ground: Ground, peer: Peer, rounds: int) -> Iterator[Row]:
         raise FairleadError(f"{peer.name} was not started")
 
     def push(settings: Settings, clock: Progress) -> None:
-        manifests = engines.render("gatekeeper", settings)
+        manifests = engines.render("gatekeeper", PolicySet.load(settings))
         clock.update("policies", "applying")
         objects.put(manifests)
 

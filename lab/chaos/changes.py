@@ -27,6 +27,7 @@ from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, rotate
 from fairlead.operations.push import push
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.chaos.invariants import Push, Verdict, credentials
 
@@ -67,9 +68,8 @@ class Changes:
     def push(self, tag: str, progress: Progress = _QUIET) -> bool:
         """Push the variant `tag`; returns whether it is in force."""
         began = time.monotonic()
-        error = self._do(
-            "push", lambda: push(self.cluster, self.settings, self.folders[tag], progress=progress)
-        )
+        policies = PolicySet.load(self.settings, self.folders[tag])
+        error = self._do("push", lambda: push(self.cluster, policies, progress=progress))
         self.pushes.append(Push(tag, began, time.monotonic(), error is None))
         return error is None
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead import engines
+from fairlead import verification
 
-engines.ENGINES |= {
+verification.ENGINES |= {
     "gatekeeper": "lab.engines.gatekeeper:GatekeeperEngine",
     "kyverno": "lab.engines.kyverno:KyvernoEngine",
 }

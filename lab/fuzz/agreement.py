@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Engine, Outcome
@@ -167,7 +167,7 @@ def run(
     for a smaller one that they decide differently if `shrink`. The failing example is a case as in
     a file of cases. `cluster` is an embedded one without policies, by default a new one.
     """
-    others = engines.load([name for name in names if name != CelEngine.name], folder=folder)
+    others = verification.load([name for name in names if name != CelEngine.name], folder=folder)
 
     count = -(-examples // BATCH)
     every = drawn(batches(), examples=count, seed=seed, name="requests", progress=progress)

@@ -30,6 +30,7 @@ from fairlead.common.progress import Progress
 from fairlead.operations.deploy import deploy
 from fairlead.operations.up import started
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import limits
 from lab.fuzz.bodies import NAMESPACES
@@ -73,7 +74,7 @@ def run(
     settings = Settings()
     with started(f"fuzz-load-{os.getpid()}", settings, {"pool1": 1}, progress=progress) as cluster:
         if policies:
-            deploy(cluster, settings, policies, progress=progress)
+            deploy(cluster, PolicySet.load(settings, policies), progress=progress)
         return on_cluster(
             cluster, settings, examples=examples, seed=seed, progress=progress, strict=strict
         )

@@ -13,7 +13,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines import enforcement
+from fairlead.operations import up
 from lab import resync
 from lab.chaos.invariants import Attempt
 from lab.chaos.load import Client, Ledger
@@ -80,7 +80,7 @@ def run(size: Size, progress: Progress) -> Run:
     planned = plan.drawn(size)
     name = f"scale-{secrets.token_hex(4)}"
     nodes = dict.fromkeys(POOLS, 1)
-    with enforcement.started(
+    with up.started(
         name, SETTINGS, nodes, engine=OPA_ENGINE, further=FLAGS, progress=progress
     ) as cluster:
         progress.update("nodes", f"adding {size.nodes}")

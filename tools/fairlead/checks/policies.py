@@ -10,12 +10,12 @@ from fairlead.checks.steps import Result
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.engines import verify
-from fairlead.engines.opa import OpaEngine
 from fairlead.opa import cli
 from fairlead.policy import bundles, cases, generated, workspace
 from fairlead.settings import intents
 from fairlead.settings.models import Settings
+from fairlead.verification import verify
+from fairlead.verification.opa import OpaEngine
 
 
 def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Result]:

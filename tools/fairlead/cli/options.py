@@ -17,8 +17,8 @@ from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
+from fairlead.deployment.engine_names import ENGINES
 from fairlead.deployment.sidecars import BESIDE_OPA
-from fairlead.engines import ENFORCING
 from fairlead.policy import parameter_rules
 from fairlead.settings import loading
 from fairlead.settings.models import Settings
@@ -91,15 +91,15 @@ sidecar = click.option(
 
 engine = click.option(
     "--engine",
-    type=click.Choice(ENFORCING),
+    type=click.Choice(ENGINES),
     help="What enforces the policies: opa; cel for admission policies of the API server without "
     "any pod; or python for functions in Python.  [default: what is deployed; in a new deployment "
     "opa]",
 )
 new_engine = click.option(
     "--engine",
-    type=click.Choice(ENFORCING),
-    default=ENFORCING[0],
+    type=click.Choice(ENGINES),
+    default=ENGINES[0],
     show_default=True,
     help="What enforces the policies: opa; cel for admission policies of the API server without "
     "any pod; or python for functions in Python.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,21 +16,8 @@ from fairlead.settings.models import Settings
 
 
 @dataclass(frozen=True)
-class OpaServer:
-    """One OPA: its address, the file of the CA to verify it by, its pid if it runs on this
-    machine, and the name of its pod. With another `engine`, a server in its place.
-    """
-
-    url: str
-    ca: Path
-    pid: int | None = None
-    pod: str = ""
-    engine: str = OPA_ENGINE
-
-
-@dataclass(frozen=True)
-class ReportingServer:
-    """A sidecar or a controller that reports its health: its address, the file of the CA to verify
+class Server:
+    """A server beside the API server, such as a sidecar: its address, the file of the CA to verify
     it by, its pid if it runs on this machine, and the name of its pod.
     """
 
@@ -38,6 +25,13 @@ class ReportingServer:
     ca: Path
     pid: int | None = None
     pod: str = ""
+
+
+@dataclass(frozen=True)
+class OpaServer(Server):
+    """An OPA. With another `engine`, a server in its place."""
+
+    engine: str = OPA_ENGINE
 
 
 class Cluster(Protocol):
@@ -62,9 +56,10 @@ class Cluster(Protocol):
         Raises UsageError if the API server cannot be reached.
         """
 
-    @property
-    def webhook_url(self) -> str | None:
-        """The URL at which the API server reaches OPA; None for OPA's Service."""
+    def webhook_url(self, sidecar: Sidecar) -> str | None:
+        """The URL at which the API server reaches OPA with this sidecar, or the server in its
+        place; None for OPA's Service.
+        """
 
     @property
     def replicas(self) -> int | None:
@@ -98,10 +93,10 @@ class Cluster(Protocol):
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA, ready or not."""
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that reports its health; kube-mgmt does not."""
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """Every `fairlead controller`."""
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -118,9 +113,6 @@ class Cluster(Protocol):
         if one does not come up.
         """
 
-    def namespaces(self) -> Mapping[str, Any]:
-        """Every namespace in the API server, name -> object. Raises FairleadError."""
-
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """The last `lines` lines of a server's log, in pieces; with `follow`, also what it writes
         from then on.
@@ -136,10 +128,11 @@ class Cluster(Protocol):
         A server that does not run has the pid None; on other machines, `running` is False.
         """
 
-    def retire(self, wait: Callable[[], None]) -> None:
-        """Stop what another engine than the chosen one runs beside the cluster. If there is
-        anything, `wait` is called first, until nothing in the cluster calls it any more.
-        """
+    def retiring(self) -> bool:
+        """Whether something of another engine than the chosen one runs beside the cluster."""
+
+    def retire(self) -> None:
+        """Stop that, once nothing in the cluster calls it any more. Raises FairleadError."""
 
     def stop(self) -> None:
         """Stop what runs beside the cluster for it, once nothing in the cluster calls it any

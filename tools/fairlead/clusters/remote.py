@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from kubernetes import client
 
 from fairlead.clusters import contexts, joined_logs, pod_deployment
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.clusters.opa_deployment import OpaDeployment
 from fairlead.clusters.pod_deployment import PodDeployment
 from fairlead.clusters.portforward import HOST, Forward
@@ -51,7 +51,6 @@ class RemoteCluster:
 
     examined = True
     usual = sidecars.DEFAULT
-    webhook_url: str | None = None
     replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
@@ -114,18 +113,18 @@ class RemoteCluster:
             for name, url in self._urls(self._decider, arguments.OPA_PORT)
         ]
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that reports its health and whose container runs."""
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
         urls = self._urls(sidecar.name, arguments.SYNC_PORT)
-        return [ReportingServer(url, self._ca(), pod=name) for name, url in urls]
+        return [Server(url, self._ca(), pod=name) for name, url in urls]
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """Every controller whose container runs."""
         urls = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
-        return [ReportingServer(url, self._ca(), pod=name) for name, url in urls]
+        return [Server(url, self._ca(), pod=name) for name, url in urls]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Have the kubelets mount the Secrets again at once, and not within a minute; see the
@@ -146,11 +145,6 @@ class RemoteCluster:
         do not come up.
         """
         self._opa.restart(progress)
-
-    def namespaces(self) -> dict[str, Any]:
-        """See the protocol."""
-        namespaces = self.objects().list("v1", "Namespace", None)
-        return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 
     def servers(self) -> dict[str, dict[str, Any]]:
         """Every container of the pods, <pod>/<container> -> {pid: None, restarts, running}."""
@@ -190,14 +184,21 @@ class RemoteCluster:
             )
         return self._text(answer, server)
 
-    def retire(self, wait: Callable[[], None]) -> None:
+    def retiring(self) -> bool:
         """Nothing runs beside the cluster: the rollout of the Deployment replaced the pods."""
+        return False
+
+    def retire(self) -> None:
+        """Nothing runs beside the cluster."""
 
     def stop(self) -> None:
         """End the forwards; the pods go with their Deployment."""
         while self._forwards:
             for forward in self._forwards.popitem()[1].values():
                 forward.close()
+
+    def webhook_url(self, _: Sidecar) -> None:
+        """API servers call OPA's Service."""
 
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""

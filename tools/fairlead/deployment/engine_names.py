@@ -1,12 +1,14 @@
-"""The engine that a ConfigMap of the policies names."""
+"""The engines that a cluster can have, and the one that its ConfigMap of the policies names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.deployment.names import ENGINE_ANNOTATION, OPA_ENGINE, PYTHON_ENGINE
+from fairlead.deployment.names import CEL_ENGINE, ENGINE_ANNOTATION, OPA_ENGINE, PYTHON_ENGINE
 
+ENGINES = (OPA_ENGINE, CEL_ENGINE, PYTHON_ENGINE)
+"""The engines that `fairlead deploy` can put in force."""
 ASKED = (OPA_ENGINE, PYTHON_ENGINE)
 """The engines that API servers ask, and that need pods of their own."""
 

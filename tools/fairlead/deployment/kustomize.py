@@ -27,7 +27,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render
 from fairlead.deployment.names import CREDENTIALS_ANNOTATION
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 KUSTOMIZATION, TRUST, RESTART = "kustomization.yaml", "trust.yaml", "restart.yaml"
 _OTHER_NAMES = ("kustomization.yml", "Kustomization")
@@ -55,9 +55,8 @@ class Written:
 
 
 def write(
-    settings: Settings,
+    policies: PolicySet,
     base: Path,
-    folder: Path | None = None,
     *,
     sidecar: str | None = None,
     secrets: Path | None = None,
@@ -76,8 +75,7 @@ def write(
             "it"
         )
     secrets_file, files = render.render_files(
-        settings,
-        folder,
+        policies,
         sidecar=sidecar,
         secrets=secrets,
         renew=renew,

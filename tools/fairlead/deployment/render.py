@@ -11,8 +11,8 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.secrets_file import SecretsFile, load
-from fairlead.policy import bundles, staging, token_scopes
-from fairlead.settings.models import Settings
+from fairlead.policy import staging, token_scopes
+from fairlead.policy.policy_set import PolicySet
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class Rendered:
 
 
 def render(
-    settings: Settings,
-    folder: Path | None = None,
+    policies: PolicySet,
     *,
     sidecar: str | None = None,
     secrets: Path | None = None,
@@ -39,16 +38,14 @@ def render(
 ) -> Rendered:
     """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
 
-    The policies are those of `folder`, or the project's. With `secrets`, the Secrets are kept in
-    that file instead (see secrets_file): the first call makes them, later calls read them, and
-    `renew` replaces them.
+    With `secrets`, the Secrets are kept in that file instead (see secrets_file): the first call
+    makes them, later calls read them, and `renew` replaces them.
 
     Raises UsageError if the settings do not suit a cluster of pods, and InputError if the file
     cannot be used.
     """
     secrets_file, files = render_files(
-        settings,
-        folder,
+        policies,
         sidecar=sidecar,
         secrets=secrets,
         renew=renew,
@@ -67,8 +64,7 @@ def render(
 
 
 def render_files(
-    settings: Settings,
-    folder: Path | None,
+    policies: PolicySet,
     *,
     sidecar: str | None,
     secrets: Path | None,
@@ -79,21 +75,23 @@ def render_files(
 
     Writes nothing. Raises UsageError, InputError.
     """
+    settings = policies.settings
     if renew and secrets is None:
         raise UsageError("--renew replaces the credentials in a file: name it with --secrets")
     if too_short := settings.certificates.too_short_for_kubelets():
         raise UsageError(too_short)
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
     chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
-    bundle = bundles.bundle(settings, folder)
-    bundle = staging.deployed(bundle, settings, chosen.engine, progress)
+    staged = staging.staged(policies, chosen.engine, progress)
     credentials = (
         secrets_file.credentials
         if secrets_file
         else Credentials.fresh(valid=settings.certificates.valid)
     )
     credentials = credentials.opening(token_scopes.wanted(settings))
-    return secrets_file, manifests.render_files(settings, bundle, credentials, sidecar=chosen)
+    return secrets_file, manifests.render_files(
+        settings, staged.bundle, credentials, sidecar=chosen
+    )
 
 
 def secrets_of(files: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -414,6 +414,11 @@ class Objects:
         objects = self.collection(path, {"labelSelector": labels}, action=action)
         return sorted(objects, key=lambda item: str(item["metadata"]["name"]))
 
+    def namespaces(self) -> dict[str, dict[str, Any]]:
+        """Every namespace, name -> object. Raises ApiServerError."""
+        listed = self.list("v1", "Namespace", None)
+        return {namespace["metadata"]["name"]: namespace for namespace in listed}
+
     def _change(
         self,
         verb: str,

@@ -113,7 +113,7 @@ def rendered(
         settings(config_map),
         bundles.Bundle(config_map.get("data") or {}),
         credentials,
-        webhook_url=cluster.webhook_url,
+        webhook_url=cluster.webhook_url(cluster.sidecar),
         replicas=cluster.replicas,
         sidecar=cluster.sidecar,
     )

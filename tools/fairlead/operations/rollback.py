@@ -14,10 +14,12 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
+from fairlead.deployment import engine_names, manifests
 from fairlead.deployment.names import ENGINE_ANNOTATION, REVISION_ANNOTATION, SETTINGS_ANNOTATION
-from fairlead.operations import history, push
+from fairlead.operations import bundle_following, history, push, strategies
 from fairlead.operations.history import Entry
+from fairlead.operations.lifecycle import Change
+from fairlead.operations.strategies.base import Operation
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
@@ -41,42 +43,38 @@ _BESIDE_POLICIES = frozenset(
 
 
 def rollback(
-    cluster: Cluster,
-    reference: str | None,
-    *,
-    message: str | None = None,
-    progress: Progress,
+    cluster: Cluster, reference: str | None, *, message: str | None = None, progress: Progress
 ) -> dict[str, Any]:
     """Bring an entry of the history back into force, by default the latest with other policies;
     like `push`, without the tests.
 
     The settings that only policies read come back with the policies. Those that only a deployment
-    can apply stay as they are, if no decision depends on them. Returns what `push` does, and
-    {direction, from, to, missing, wayBack}: `direction` is "back" or "forward", None if it is not
-    known; `from` and `to` are titles of entries (`from` is None if no entry brought what is in
-    force); `missing` is a list of {setting, now, then}, the settings that stay, and `wayBack` says
-    how to bring them back, None if none stays.
+    can apply stay as they are, if no decision depends on them; without servers, all come back.
+    Returns what `push` does, and {direction, from, to, missing, wayBack}: `direction` is "back" or
+    "forward", None if it is not known; `from` and `to` are titles of entries (`from` is None if no
+    entry brought what is in force); `missing` is a list of {setting, now, then}, the settings that
+    stay, and `wayBack` says how to bring them back, None if none stays.
 
-    Raises UsageError if the history does not have it, or if decisions depend on settings that need
-    a deployment (nothing was changed).
+    Raises UsageError if the history does not have it, if another engine enforced it, or if
+    decisions depend on settings that need a deployment (nothing was changed).
     """
     remarks.check("--message", message)
-    objects = cluster.objects()
-    deployed = push.deployed(cluster, objects)
-    listed = history.entries(objects)
-    entry = chosen(listed, reference, deployed)
-    manifest = kept(entry)
-    staging.require_free_packages(bundles.modules_of(manifest["data"]), {}, progress)
-    now = history.settings_of(deployed)
-    missing = _missing(now, entry)
-    in_force = history.current(listed, deployed)
-    result = push.bring(
-        cluster,
-        objects,
-        _manifest(manifest, now, entry.settings),
-        push.Change("rollback", message, origin(entry)),
-        progress=progress,
-    )
+    with Operation.begun(cluster, progress) as operation:
+        bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
+        strategy = strategies.deployed(operation)
+        deployed = push.require_deployed(operation)
+        listed = history.entries(operation.objects)
+        entry = chosen(listed, reference, deployed)
+        _require_same_engine(entry, deployed)
+        manifest, missing = kept(entry), []
+        if strategy.engine in engine_names.ASKED:
+            staging.require_free_packages(bundles.modules_of(manifest["data"]), {}, progress)
+            now = history.settings_of(deployed)
+            missing = _missing(now, entry)
+            manifest = _manifest(manifest, now, entry.settings)
+        in_force = history.current(listed, deployed)
+        change = Change("rollback", message, origin(entry))
+        result = push.bring(operation, strategy, strategy.read(manifest), deployed, change)
     unknown = (
         [
             f"the settings of {entry.title} are not kept: only those that are written in its "
@@ -94,6 +92,18 @@ def rollback(
         "wayBack": way_back(missing, _named(entry)) if missing else None,
         "warnings": [*unknown, *result["warnings"]],
     }
+
+
+def _require_same_engine(entry: Entry, deployed: Mapping[str, Any]) -> None:
+    """Raises UsageError if another engine than the deployed one enforced the entry."""
+    if entry.manifest is None:
+        return
+    now, then = (engine_names.of(each) for each in (deployed, entry.manifest))
+    if now != then:
+        raise UsageError(
+            f"{then} enforced {entry.title}, and now {now} does: run `fairlead deploy --engine "
+            f"{then}` with the policies and the settings of that time"
+        )
 
 
 def chosen(listed: Sequence[Entry], reference: str | None, deployed: Mapping[str, Any]) -> Entry:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from command_line import refused
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.checks import laboratory
 from fairlead.cli.decisions.verify import command
 from fairlead.common.errors import InputError, UsageError
@@ -165,7 +165,7 @@ def test_a_folder_with_main_rego_takes_the_place_of_the_projects(tmp_path: Path)
     ]
 
 
-@pytest.mark.parametrize("name", engines.ENGINES)
+@pytest.mark.parametrize("name", verification.ENGINES)
 def test_every_engine_takes_the_folder_of_policies(name: str, tmp_path: Path) -> None:
     """The engine reads an intent there that is not in the project's folder."""
     copy = tmp_path / "policies"
@@ -174,7 +174,7 @@ def test_every_engine_takes_the_folder_of_policies(name: str, tmp_path: Path) ->
         (copy / "node_pool" / "engines" / file).unlink()
     (case,) = cases.load(written(tmp_path, PLACED))[:1]
     for folder in (None, copy):
-        (engine,) = engines.load([name], folder=folder)
+        (engine,) = verification.load([name], folder=folder)
         missing = engine.inexpressible(case) is not None
         assert missing == (folder is copy and name in ("cel", "kyverno", "python"))
 

@@ -24,12 +24,12 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import LOOPBACK, Credentials
-from fairlead.engines import opa as opa_engine
 from fairlead.opa import arguments, cli
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.policy import bundles, cases, staging
 from fairlead.settings.models import DecisionLogs, LogService, Settings
+from fairlead.verification import opa as opa_engine
 from lab.fuzz.server import Opa, running
 
 SECRET = "hunter2-hunter2"

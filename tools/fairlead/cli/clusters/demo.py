@@ -15,7 +15,7 @@ from fairlead.cli.clusters import demo_federation
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.demos import pools as library
-from fairlead.engines import enforcement
+from fairlead.operations import up
 from fairlead.settings.models import Settings
 
 
@@ -45,7 +45,7 @@ def command(name: str, engine: str, federation: bool, keep: bool, output: str) -
         return
     with out.progress() as progress:
         EmbeddedCluster(name).down()
-        with enforcement.started(
+        with up.started(
             name, Settings(), library.NODES, engine=engine, progress=progress
         ) as cluster:
             rows = library.run(cluster, progress=progress)

@@ -15,8 +15,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.engines import enforcement
-from fairlead.operations import up
+from fairlead.operations import status, up
 from fairlead.settings.access import ANY_ROLE, Access
 from fairlead.settings.models import Settings
 
@@ -112,7 +111,7 @@ def _embedded(
 ) -> dict[str, Any]:
     cluster = EmbeddedCluster(name)
     if cluster.running():
-        data = enforcement.status(cluster)
+        data = status.status(cluster)
         if not data["deployed"]:
             raise FairleadError(
                 f"another command is starting cluster {name!r}: wait until it has finished"
@@ -121,7 +120,7 @@ def _embedded(
         return data
     with (
         out.progress() as progress,
-        enforcement.started(
+        up.started(
             name,
             settings,
             nodes,
@@ -131,7 +130,7 @@ def _embedded(
             progress=progress,
         ) as cluster,
     ):
-        data = enforcement.status(cluster)
+        data = status.status(cluster)
         cluster.detach()  # last, so that an interrupt before it still stops the cluster
     return data
 
@@ -180,12 +179,12 @@ def _kind(
     name: str, settings: Settings, engine: str, sidecar: str | None, *, deployed: bool
 ) -> dict[str, Any]:
     with out.progress() as progress:
-        cluster, new = enforcement.kind(
+        cluster, new = up.kind(
             name, settings, engine=engine, sidecar=sidecar, deployed=deployed, progress=progress
         )
     if not new:
         out.note(f"cluster {name!r} is running already")
-    return enforcement.status(cluster)
+    return status.status(cluster)
 
 
 def _nodes(text: str, settings: Settings) -> dict[str, int]:

@@ -16,14 +16,24 @@ from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped
 from fairlead.cli.operations import outcomes
 from fairlead.clusters import registry
-from fairlead.engines import enforcement
+from fairlead.deployment.engine_names import ENGINES
+from fairlead.deployment.names import OPA_ENGINE
+from fairlead.operations import deploy, push
 from fairlead.operations.applying import UNCHANGED
+from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
 @options.cluster
 @options.settings
 @options.policies
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help="The engine that is to decide by the policies of this checkout: it shows what a change to "
+    "that engine would change. What engines only word differently does not count.  [default: OPA, "
+    "by the Rego of the policies]",
+)
 @click.option(
     "--objects",
     "of_objects",
@@ -36,6 +46,7 @@ def command(
     target: registry.Target,
     settings_file: Path | None,
     policies_folder: Path | None,
+    engine: str | None,
     of_objects: bool,
     output: str,
 ) -> int:
@@ -47,17 +58,19 @@ def command(
 
     Exit code: 0 if nothing differs, 1 if something does.
     """
-    settings = options.load(settings_file)
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
     cluster = registry.find(target)
     if of_objects:
         with out.progress() as progress:
-            plan = enforcement.plan(cluster, settings, policies_folder, progress=progress)
+            plan = deploy.plan(cluster, policies, engine=engine, progress=progress)
         documents = [outcome.document() for outcome in plan]
         out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
         return int(any(outcome.action != UNCHANGED for outcome in plan))
     with out.progress() as progress:
-        new = enforcement.revision(cluster, settings, policies_folder, progress=progress)
-        data = library.diff(cluster, settings, policies_folder, revision=new, progress=progress)
+        new = push.revision(cluster, policies, engine=engine, progress=progress)
+        data = library.diff(
+            cluster, policies, revision=new, engine=engine or OPA_ENGINE, progress=progress
+        )
     out.emit(data, output, lambda console: _draw(data, console))
     return int(bool(data["differences"]))
 

@@ -100,7 +100,7 @@ def command(
         "settings": settings,
         "namespace": namespace,
         "namespace_labels": labels,
-        "namespaces": cluster.namespaces() if cluster else None,
+        "namespaces": cluster.objects().namespaces() if cluster else None,
         "webhooks": asked.of_cluster(cluster, settings, policies_folder) if cluster else None,
         "operation": operation,
         "folder": policies_folder,

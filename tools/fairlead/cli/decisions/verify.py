@@ -9,20 +9,21 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.checks import laboratory
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
 from fairlead.common import paths, texts
 from fairlead.common.errors import UsageError
-from fairlead.engines import junit, placements, verify
-from fairlead.engines.verify import Result
 from fairlead.policy import bundles, placement_cases
 from fairlead.policy import cases as library
+from fairlead.verification import junit, placements, verify
+from fairlead.verification.verify import Result
 
 _LABORATORY = ("gatekeeper", "kyverno")
 """Engines whose own programs only the laboratory starts."""
+_NAMES = tuple(dict.fromkeys((*verification.ENGINES, *_LABORATORY)))
 _COLUMNS = ("case", "intent", "engine", "passed", "detail")
 _LABELS = 12
 """Characters of the column with the labels of a failed case."""
@@ -48,7 +49,7 @@ class _Command(click.Command):
     "names",
     multiple=True,
     metavar="NAME",
-    help=f"One of {', '.join(dict.fromkeys((*engines.ENGINES, *_LABORATORY)))}.  [default: all]",
+    help=f"One of {', '.join(_NAMES)}.  [default: all]",
 )
 @options.policies
 @options.cluster
@@ -75,7 +76,7 @@ def command(
     case that an engine cannot express is listed as such. A case that failed is shown with what it
     expects, what the engine answered, and the difference of the objects.
     """
-    missing = set(names or _LABORATORY).intersection(_LABORATORY) - engines.ENGINES.keys()
+    missing = set(names or _LABORATORY).intersection(_LABORATORY) - verification.ENGINES.keys()
     if missing and laboratory.present():
         return laboratory.run("verify", *arguments)
     if names and missing:
@@ -83,7 +84,7 @@ def command(
             f"{', '.join(sorted(missing))}: only a checkout of Fairlead has what starts it"
         )
     settings, folder = bundles.placed(options.load(settings_file), policies_folder)
-    loaded = engines.load(names, None if target.kind == "embedded" else target, folder)
+    loaded = verification.load(names, None if target.kind == "embedded" else target, folder)
     cases = library.load(path, settings, folder)
     library.require_known(cases, settings, folder)
     of_placement = placement_cases.load(path, folder)

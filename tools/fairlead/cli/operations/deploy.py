@@ -14,8 +14,9 @@ from fairlead.cli.operations import outcomes
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
-from fairlead.engines import enforcement, rendering
+from fairlead.operations import deploy
 from fairlead.operations.applying import UNCHANGED, Outcome
+from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -66,11 +67,11 @@ def command(
     """
     if check and (dry_run or diff):
         raise UsageError("--check does not go with --dry-run or --diff: leave one of them out")
-    settings = options.load(settings_file)
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
     if dry_run and not diff:
         with out.progress() as progress:
-            rendered = rendering.objects(
-                settings, policies_folder, engine=engine, sidecar=sidecar, progress=progress
+            rendered = deploy.render_objects(
+                policies, engine=engine, sidecar=sidecar, progress=progress
             )
         for note in rendered.notes:
             out.note(note)
@@ -79,25 +80,17 @@ def command(
         return 0
     cluster = registry.find(target)
     if check:
-        findings = [
-            asdict(finding)
-            for finding in enforcement.check(
-                cluster, settings, policies_folder, engine=engine, sidecar=sidecar
+        with out.progress() as progress:
+            checked = deploy.check(
+                cluster, policies, engine=engine, sidecar=sidecar, progress=progress
             )
-        ]
+        findings = [asdict(finding) for finding in checked]
         out.emit(findings, output, out.rows(None, ("check", "ok", "detail"), findings))
         return int(not all(finding["ok"] for finding in findings))
     review = False
     if diff:
         with out.progress() as progress:
-            plan = enforcement.plan(
-                cluster,
-                settings,
-                policies_folder,
-                engine=engine,
-                sidecar=sidecar,
-                progress=progress,
-            )
+            plan = deploy.plan(cluster, policies, engine=engine, sidecar=sidecar, progress=progress)
         if dry_run:
             documents = [outcome.document() for outcome in plan]
             out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
@@ -112,14 +105,13 @@ def command(
     results: list[Outcome] = []
     try:
         with out.progress() as progress:
-            states = enforcement.deploy(
+            states = deploy.deploy(
                 cluster,
-                settings,
-                policies_folder,
+                policies,
                 engine=engine,
                 sidecar=sidecar,
                 message=message,
-                report=results.extend,
+                outcomes=results,
                 progress=progress,
             )
     finally:

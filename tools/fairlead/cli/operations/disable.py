@@ -9,7 +9,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.engines import enforcement
+from fairlead.operations import disable as library
 
 
 @click.command()
@@ -25,7 +25,7 @@ def command(intent: str | None, reason: str | None, target: registry.Target, out
     enable`. Meanwhile `fairlead status` shows who disabled it, since when and why, and exits
     with 1.
     """
-    show(enforcement.disable(registry.find(target), intent, reason), output, "disabled already")
+    show(library.disable(registry.find(target), intent, reason), output, "disabled already")
 
 
 def show(result: dict[str, Any], output: str, nothing_changed: str) -> None:

@@ -8,7 +8,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.operations.disable import show
 from fairlead.clusters import registry
-from fairlead.engines import enforcement
+from fairlead.operations import disable as library
 
 
 @click.command()
@@ -21,7 +21,7 @@ def command(intent: str | None, target: registry.Target, output: str) -> None:
     Pods that were created meanwhile stay where they run; `fairlead audit` lists them. Run
     `fairlead status` first: while OPA does not answer, pods of mapped namespaces are refused.
     """
-    result = enforcement.enable(registry.find(target), intent)
+    result = library.enable(registry.find(target), intent)
     show(result, output, "nothing was disabled")
     if result["changed"]:
         out.note("pods that were created meanwhile are not moved: `fairlead audit` lists them")

@@ -16,9 +16,9 @@ from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.engines import enforcement
-from fairlead.operations.push import changes
+from fairlead.operations import push
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import loading
 
 _LOOK = 0.3
@@ -76,7 +76,7 @@ def command(
     file = settings_now() or Path.cwd() / loading.FILE
     watched = [paths.shown(path) for path in (*folders, file)]
     out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
-    for _ in changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
+    for _ in push.changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
         try:
             _push(cluster, settings_file, policies_folder, restart, message, output)
         except FairleadError as error:
@@ -91,16 +91,9 @@ def _push(
     message: str | None,
     output: str,
 ) -> None:
-    settings = options.load(settings_file)
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
     with out.progress() as progress:
-        result = enforcement.push(
-            cluster,
-            settings,
-            policies_folder,
-            message=message,
-            restart=restart,
-            progress=progress,
-        )
+        result = push.push(cluster, policies, message=message, restart=restart, progress=progress)
     show(result, output)
 
 

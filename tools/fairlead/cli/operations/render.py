@@ -14,8 +14,10 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
-from fairlead.engines import enforcement
 from fairlead.engines.base import UnsupportedSettings
+from fairlead.operations import strategies
+from fairlead.operations.strategies import python
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import loading
 
 
@@ -64,9 +66,10 @@ def command(
     If the certificate in FILE ends within 30 days, it is renewed, with a note on stderr. See
     docs/gitops.md.
     """
-    settings = options.load(settings_file)
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
     if engine == PYTHON_ENGINE:
-        sidecar = enforcement.in_python(settings, policies_folder, sidecar)
+        strategies.refuse_sidecar(engine, sidecar)
+        sidecar = python.require(policies)
     elif engine != OPA_ENGINE:
         if sidecar or secrets_file or renew or base:
             raise UsageError(
@@ -74,7 +77,7 @@ def command(
                 f"--engine {engine}"
             )
         try:
-            objects = engines.render(engine, settings, policies_folder)
+            objects = engines.render(engine, policies)
         except UnsupportedSettings as error:
             raise loading.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
@@ -82,8 +85,7 @@ def command(
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
-                settings,
-                policies_folder,
+                policies,
                 sidecar=sidecar,
                 secrets=secrets_file,
                 renew=renew,
@@ -98,9 +100,8 @@ def command(
         return
     with out.progress() as progress:
         result = kustomize.write(
-            settings,
+            policies,
             base,
-            policies_folder,
             sidecar=sidecar,
             secrets=secrets_file,
             renew=renew,

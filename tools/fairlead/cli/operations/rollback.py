@@ -8,7 +8,6 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.operations.push import show
 from fairlead.clusters import registry
-from fairlead.engines import enforcement
 from fairlead.operations import rollback as library
 
 
@@ -28,7 +27,7 @@ def command(entry: str | None, target: registry.Target, message: str | None, out
     """
     cluster = registry.find(target)
     with out.progress() as progress:
-        result = enforcement.rollback(cluster, entry, message=message, progress=progress)
+        result = library.rollback(cluster, entry, message=message, progress=progress)
     show(result, output)
     out.note(_sentence(result))
     if result["missing"]:

@@ -13,8 +13,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines import enforcement
-from fairlead.operations import drift
+from fairlead.operations import drift, status
 
 
 @click.command()
@@ -27,7 +26,7 @@ def command(target: registry.Target, output: str) -> None:
     webhook, guard or right is not as deployed, or if anything is wrong with an OPA, its sidecar,
     the controller of access, a policy or a server. `problems` lists what is wrong.
     """
-    data = enforcement.status(registry.find(target))
+    data = status.status(registry.find(target))
     if not data["deployed"] and output == "table":
         raise FairleadError(
             f"not deployed: cluster {data['name']} runs without Fairlead: run `fairlead deploy`"

@@ -7,12 +7,12 @@ import json
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fairlead.clusters import joined_logs
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.clusters.embedded import (
     access_server,
     balancer,
@@ -61,13 +61,22 @@ class EmbeddedCluster(RememberingCluster):
     # to zero.
     replicas = 0
 
-    @property
-    def webhook_url(self) -> str:
-        """The URL of the proxy, or of the balancer if there are several OPAs, on loopback."""
+    def webhook_url(self, sidecar: Sidecar) -> str:
+        """The URL of the proxy, of the balancer if there are several OPAs, or of the server in
+        Python, on loopback.
+        """
         plan = self._plan()
-        if self._in_python:
-            return f"https://{ports.HOST}:{plan[_SERVE]}/"
-        return f"https://{ports.HOST}:{plan[BALANCER] or plan['proxies'][0]}/"
+        port = plan[BALANCER] or plan["proxies"][0]
+        if sidecar.engine == PYTHON_ENGINE:
+            port = self._port_of_python()
+        return f"https://{ports.HOST}:{port}/"
+
+    def _port_of_python(self) -> int:
+        plan = self._plan()
+        if _SERVE not in plan:
+            (plan[_SERVE],) = self.free_ports(1)
+            self._remember("pods", plan)
+        return int(plan[_SERVE])
 
     @property
     def sidecar(self) -> Sidecar:
@@ -80,10 +89,7 @@ class EmbeddedCluster(RememberingCluster):
         is not available.
         """
         sidecar.command()
-        plan = {**self._plan(), "sidecar": sidecar.name}
-        if sidecar.engine == PYTHON_ENGINE and _SERVE not in plan:
-            (plan[_SERVE],) = self.free_ports(1)
-        self._remember("pods", plan)
+        self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
 
     def planned(self) -> bool:
         """Whether OPAs run beside this cluster, or are about to."""
@@ -131,7 +137,7 @@ class EmbeddedCluster(RememberingCluster):
             backends = [
                 f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
             ]
-            listen = self.webhook_url.removeprefix("https://").rstrip("/")
+            listen = self.webhook_url(self.sidecar).removeprefix("https://").rstrip("/")
             argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
             self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
 
@@ -150,11 +156,11 @@ class EmbeddedCluster(RememberingCluster):
             if replica.opa in running
         ]
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that was started and reports its health."""
         running = self.servers()
         return [
-            ReportingServer(
+            Server(
                 f"https://{replica.sidecar_address}",
                 replica.ca,
                 running[replica.sidecar]["pid"],
@@ -164,14 +170,14 @@ class EmbeddedCluster(RememberingCluster):
             if replica.sidecar in running and self.sidecar.look_up
         ]
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """The controller, if it was started."""
         running = self.servers()
         if ACCESS not in running:
             return []
         replica, server = self._access_server()
         url = f"https://{server.address}"
-        return [ReportingServer(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
+        return [Server(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
@@ -214,14 +220,6 @@ class EmbeddedCluster(RememberingCluster):
             self._serve_proxy(replica, progress, reviews=flags.PLACEMENT_POLICIES in started)
             progress.finish(replica.opa, "restarted")
 
-    def namespaces(self) -> dict[str, Any]:
-        """See fairlead.clusters.base.Cluster."""
-        objects = self.objects()
-        return {
-            namespace["metadata"]["name"]: namespace
-            for namespace in objects.list("v1", "Namespace", None)
-        }
-
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
         names = list(self.servers())
@@ -245,12 +243,17 @@ class EmbeddedCluster(RememberingCluster):
         """The file of a server's output; for a kind with several servers, that of the first."""
         return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
 
-    def retire(self, wait: Callable[[], None]) -> None:
+    def retiring(self) -> bool:
+        """See fairlead.clusters.base.Cluster."""
+        return bool(self.servers().keys() & set(self._replaced()))
+
+    def retire(self) -> None:
         """See fairlead.clusters.base.Cluster. Raises FairleadError."""
-        obsolete = self._of_opa() if self._in_python else [_SERVE]
-        if self.servers().keys() & set(obsolete):
-            wait()
-            self._stop_servers(obsolete)
+        self._stop_servers(self._replaced())
+
+    def _replaced(self) -> list[str]:
+        """The names of the servers that an engine other than the chosen one has."""
+        return self._of_opa() if self._in_python else [_SERVE]
 
     def stop(self) -> None:
         """Stop every OPA, proxy and sidecar, and what else decides or leads to it. Raises
@@ -357,7 +360,7 @@ class EmbeddedCluster(RememberingCluster):
             return
         replica, server = self._access_server()
         kubeconfig = self.path / "access.kubeconfig"
-        argv = server.argv(settings.access, self.webhook_url, kubeconfig)
+        argv = server.argv(settings.access, self.webhook_url(self.sidecar), kubeconfig)
         if not self._runs(ACCESS, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, ACCESS, kubeconfig)
         self._run(
@@ -439,7 +442,7 @@ class EmbeddedCluster(RememberingCluster):
 
     def _replicas(self) -> list[Replica]:
         if self._in_python:
-            return [replica_plan.in_place_of_opa(self._plan()[_SERVE], self.path / "mounted")]
+            return [replica_plan.in_place_of_opa(self._port_of_python(), self.path / "mounted")]
         return replica_plan.of(self._plan(), self.sidecar, self.path / "mounted")
 
     def _plan(self) -> dict[str, Any]:
@@ -449,9 +452,6 @@ class EmbeddedCluster(RememberingCluster):
         plan: dict[str, Any] | None = self._remembered("pods")
         if plan is None:
             plan = self._planned(1)
-            self._remember("pods", plan)
-        if "proxies" not in plan:  # an older version of Fairlead started it
-            plan["proxies"] = self.free_ports(len(plan["ports"]))
             self._remember("pods", plan)
         return plan
 

@@ -15,6 +15,7 @@ from fairlead.engines.python.loading import Decide
 from fairlead.engines.python.scope import Table
 from fairlead.policy import bundles, python_code
 from fairlead.policy.instances import Instance
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
@@ -126,6 +127,11 @@ def of_folder(settings: Settings, folder: Path | None = None) -> Policies:
     UsageError, and MissingError if an intent is not written in Python.
     """
     return Policies(settings, bundles.bundle(settings, folder).active(settings), loading.load)
+
+
+def of_policies(policies: PolicySet) -> Policies:
+    """The policies of a set that comes from folders. Raises as `of_folder`."""
+    return Policies(policies.settings, policies.active, loading.load)
 
 
 def of_data(settings: Settings, data: Mapping[str, str]) -> Policies:

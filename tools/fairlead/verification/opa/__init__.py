@@ -11,9 +11,9 @@ from fairlead.analysis.evaluate import Answer, Question
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Outcome, Undecided
-from fairlead.engines.opa import placements
 from fairlead.policy.cases import Case
 from fairlead.policy.placement_cases import PlacementCase
+from fairlead.verification.opa import placements
 
 
 class OpaEngine:

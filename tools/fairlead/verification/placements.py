@@ -11,8 +11,8 @@ import yaml
 
 from fairlead.common.progress import Progress
 from fairlead.engines.base import DATA, Engine, Placer
-from fairlead.engines.verify import Result
 from fairlead.policy.placement_cases import Expect, PlacementCase
+from fairlead.verification.verify import Result
 
 _NO_ANSWER = "the policies give no answer (data.k8s.placement is undefined)"
 

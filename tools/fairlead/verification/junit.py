@@ -8,7 +8,7 @@ from junitparser import Skipped
 
 from fairlead.analysis import junit
 from fairlead.analysis.junit import TestCase, printable
-from fairlead.engines.verify import Result
+from fairlead.verification.verify import Result
 
 
 def document(results: Sequence[Result]) -> str:

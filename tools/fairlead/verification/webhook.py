@@ -24,6 +24,7 @@ from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
 from fairlead.policy import bundles, tables
 from fairlead.policy.cases import Case
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import intents
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Settings
@@ -133,8 +134,7 @@ class _Deployed:
         images = overridden(settings.images, os.environ)
         deploy.deploy(
             self.cluster,
-            settings.model_copy(update={"images": images}),
-            self.folder,
+            PolicySet.load(settings.model_copy(update={"images": images}), self.folder),
             tested=True,
             progress=self.progress,
         )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.common.progress import Progress
-from fairlead.engines import comparison
 from fairlead.engines.base import Engine, Inexpressible, Outcome, Undecided
 from fairlead.policy.cases import Case
 from fairlead.policy.placement_cases import PlacementCase
+from fairlead.verification import comparison
 
 
 @dataclass(frozen=True)
