@@ -75,8 +75,8 @@ def deploy(
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return [
-        {"url": each.opa.url, "ready": each.ready, "revision": each.revision}
-        for each in result.served
+        {"url": server.opa.url, "ready": server.ready, "revision": server.revision}
+        for server in result.served
     ]
 
 
@@ -106,11 +106,11 @@ def _served_kinds(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
     """The objects of kinds that a cluster has before a deployment."""
     objects = list(objects)
     parameters = {
-        each["spec"]["names"]["kind"]
-        for each in objects
-        if each["kind"] == "CustomResourceDefinition"
+        manifest["spec"]["names"]["kind"]
+        for manifest in objects
+        if manifest["kind"] == "CustomResourceDefinition"
     }
-    return [each for each in objects if each["kind"] not in parameters]
+    return [manifest for manifest in objects if manifest["kind"] not in parameters]
 
 
 def check(

@@ -98,9 +98,9 @@ class Definition(_Strict):
         """Why the expressions cannot decide about a request; None if they can. Raises InputError if
         a condition is wrong.
         """
-        for each in self.inexpressible:
-            if rendered(each.when, names):
-                return each.reason
+        for part in self.inexpressible:
+            if rendered(part.when, names):
+                return part.reason
         return None
 
 
@@ -119,17 +119,17 @@ def of(intent: Intent) -> Definition | None:
 
 def _require_known_kinds(definition: Definition, intent: Intent, path: Path) -> None:
     """Raises InputError for a kind that no request has: its part would be left out everywhere."""
-    written = json.dumps([request.get("kinds") for request in intent.metadata.requests])
-    if "{{" in written:  # the settings decide
+    text = json.dumps([request.get("kinds") for request in intent.metadata.requests])
+    if "{{" in text:  # the settings decide
         return
-    known = sorted({*re.findall(r"\b[A-Z][A-Za-z0-9]*\b", written)})
+    kinds = sorted({*re.findall(r"\b[A-Z][A-Za-z0-9]*\b", text)})
     for field in ("validations", "warnings", "mutations"):
         for number, part in enumerate(getattr(definition, field)):
             for kind in part.kinds:
-                if kind not in known:
-                    place = mistakes.path((field, number, "kinds"))
-                    message = f"{place}: {kind} is in no request of the METADATA: use one of "
-                    raise InputError(path, message + ", ".join(known))
+                if kind not in kinds:
+                    location = mistakes.path((field, number, "kinds"))
+                    message = f"{location}: {kind} is in no request of the METADATA: use one of "
+                    raise InputError(path, message + ", ".join(kinds))
 
 
 def reason(intent: Intent, names: Mapping[str, Any]) -> str | None:
