@@ -22,10 +22,9 @@ from fairlead.deployment import manifests
 from fairlead.engines.live import clusters
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
-from fairlead.policy import cases
+from fairlead.policy import cases, loading
 from fairlead.policy.instances import NAME_LABEL
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings import loading
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
 from fairlead.verification.verify import verify

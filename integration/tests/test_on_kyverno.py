@@ -50,18 +50,20 @@ ECHO = """\
 # METADATA
 # title: Echo
 # scope: package
-# custom:
-#   requests:
-#     - kinds: [v1/Secret]
-#       operations: [CREATE]
-#   parameters:
-#     type: object
-#     properties:
-#       text: {type: string}
-#       items: {type: array}
 package echo
 
 decision := {"deny": set(), "warn": set(), "patch": []}
+"""
+FACTS = """\
+writtenFor: [cel]
+requests:
+  - kinds: [v1/Secret]
+    operations: [CREATE]
+parameters:
+  type: object
+  properties:
+    text: {type: string}
+    items: {type: array}
 """
 # It also has a macro's variable of the same name, and comments.
 ECHO_IN_CEL = """\
@@ -228,6 +230,7 @@ def undoing(rest: Objects) -> Iterator[None]:
 def test_expressions_see_the_parameters_as_they_are(rest: Objects, tmp_path: Path) -> None:
     (tmp_path / "echo" / "engines").mkdir(parents=True)
     (tmp_path / "echo" / "echo.rego").write_text(ECHO)
+    (tmp_path / "echo" / "intent.yaml").write_text(FACTS)
     (tmp_path / "echo" / "engines" / "cel.yaml").write_text(ECHO_IN_CEL)
     items = [1, -(2**63) + 1, 2.0, 0.1, 1e22]
     settings = Settings.model_validate(

@@ -42,13 +42,6 @@ OF_OPA = {"opa", "proxy", "sync"}
 REGO = """\
 # METADATA
 # title: Replicas
-# custom:
-#   parameters:
-#     properties:
-#       least: {type: integer, default: 2}
-#   requests:
-#     - kinds: [apps/v1/Deployment]
-#       operations: [CREATE]
 package replicas
 
 import data.review
@@ -65,6 +58,15 @@ deny contains message if {
 }
 
 _replicas := object.get(input.request.object.spec, "replicas", 1)
+"""
+FACTS = """\
+writtenFor: [python]
+requests:
+  - kinds: [apps/v1/Deployment]
+    operations: [CREATE]
+parameters:
+  properties:
+    least: {type: integer, default: 2}
 """
 REGO_TEST = """\
 package replicas_test
@@ -216,6 +218,7 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
     place = tmp_path / "own" / "replicas"
     for name, text in (
         ("replicas.rego", REGO),
+        ("intent.yaml", FACTS),
         ("replicas_test.rego", REGO_TEST),
         ("cases/replicas.yaml", yaml.safe_dump([case])),
         ("engines/python.py", example[1]),

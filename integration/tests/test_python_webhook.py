@@ -23,8 +23,7 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, without OPA")
@@ -65,7 +64,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster whose webhooks call `fairlead serve`."""
     folder = tmp_path_factory.mktemp("python-webhook")
     with BareCluster(f"python-{os.getpid()}") as cluster:
-        cluster.start_control_plane(progress=Progress())
+        cluster.start_control_plane(workloads=False, progress=Progress())
         settings = folder / "fairlead.yaml"
         settings.write_text(SETTINGS)
         credentials = Credentials.fresh()

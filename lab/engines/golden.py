@@ -14,8 +14,7 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
 from fairlead.engines import RENDERERS, renderer
 from fairlead.engines.base import Renderer
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading
 from fairlead.settings.models import Settings
 
 

@@ -62,7 +62,7 @@ COMMANDS = {
         "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or admission plugins.",
         "init": "Start a repository of policies.",
         "new": "Create a policy: its folder, its test and its cases.",
-        "generate": "Write the files that are made from the policies' METADATA and cases.",
+        "generate": "Write the files that are made from the policies' facts and cases.",
         "settings": "Show the settings in force.",
     },
     "fairlead.cli": {

@@ -16,7 +16,7 @@ from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Kind
+from fairlead.policy.requests import Kind
 from fairlead.settings.models import Replicated
 
 Object = Mapping[str, Any]
@@ -88,7 +88,7 @@ def further_kinds(active: Iterable[Instance]) -> list[Kind]:
         kind.path: kind
         for instance in active
         for request in instance.requests
-        if request.when and "CREATE" in request.operations
+        if "CREATE" in request.operations
         for kind in request.kinds
         if not kind.subresource and (kind.group, kind.kind) not in _OWN_KINDS
     }

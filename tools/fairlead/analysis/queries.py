@@ -13,9 +13,9 @@ from typing import Any
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import bundles, metadata
 from fairlead.policy.bundles import Bundle
-from fairlead.settings import intents
+from fairlead.policy.metadata import PackageMetadata
 from fairlead.settings.models import Settings
 
 _PREFIX = f"{bundles.QUERIES}."
@@ -114,7 +114,7 @@ def known(policies: Bundle) -> list[Query]:
     queries = []
     for key, text in sorted(policies.modules.items()):
         if key.startswith(_PREFIX):
-            described = intents.metadata_of(text, str(policies.sources.get(key, key)))
+            described = metadata.of(text, policies.sources.get(key, key))
             if described:
                 queries.append(_query(described))
     return queries
@@ -183,7 +183,7 @@ def _order(value: Any) -> tuple[bool, str]:
     return value is not None, str(value)
 
 
-def _query(described: intents.PackageMetadata) -> Query:
+def _query(described: PackageMetadata) -> Query:
     annotations = described.annotations
     schemas = {
         path: schema

@@ -11,8 +11,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, generated, workspace
-from fairlead.settings import intents
+from fairlead.policy import bundles, cases, generated, intents, workspace
 from fairlead.settings.models import Settings
 from fairlead.verification import verify
 from fairlead.verification.opa import OpaEngine
@@ -78,5 +77,5 @@ def _documented(settings: Settings, places: list[str]) -> str:
             f"fairlead generate --policies {paths.shown(Path(folder))}"
             for folder in dict.fromkeys(folder for folder, _ in outdated)
         )
-        raise FairleadError(f"not as the METADATA and the cases say: {pages}: run `{commands}`")
+        raise FairleadError(f"not as facts and cases say: {pages}: run `{commands}`")
     return ""

@@ -19,8 +19,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.engine_names import ENGINES
 from fairlead.deployment.sidecars import BESIDE_OPA
-from fairlead.policy import parameter_rules
-from fairlead.settings import loading
+from fairlead.policy import loading, parameter_rules
 from fairlead.settings.models import Settings
 
 if TYPE_CHECKING:

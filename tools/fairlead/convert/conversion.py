@@ -24,10 +24,9 @@ from fairlead.convert.findings import (
 )
 from fairlead.convert.pools import Pools, compile_pools
 from fairlead.convert.reading import read
-from fairlead.policy import parameter_rules
-from fairlead.settings import intents, loading
-from fairlead.settings.intents import Intent
-from fairlead.settings.loading import Given
+from fairlead.policy import intents, loading, parameter_rules
+from fairlead.policy.intents import Intent
+from fairlead.policy.loading import Given
 
 _LONGEST = 40
 """The most characters of the name of an instance, which is a part of names of webhooks."""

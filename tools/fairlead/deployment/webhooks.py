@@ -17,7 +17,8 @@ from fairlead.deployment import pod_sizes, switches
 from fairlead.deployment.names import CLUSTER_ROLES, EXEMPT
 from fairlead.kube import admission_reviews
 from fairlead.policy.instances import NAME_LABEL, Instance
-from fairlead.settings.intents import OWN_GROUPS, Condition, Kind, Operation, Request
+from fairlead.policy.intent_file import FILE
+from fairlead.policy.requests import OWN_GROUPS, Condition, Kind, Operation, Request
 from fairlead.settings.models import Settings
 
 INTENTS = "/intents/"
@@ -101,7 +102,7 @@ def _require_distinct(webhooks: Iterable[tuple[Asked, str]]) -> None:
     for hook, name in webhooks:
         if name in owners:
             raise UsageError(
-                f"METADATA: the requests of {' and '.join(sorted({owners[name], hook.intent}))} "
+                f"{FILE}: the requests of {' and '.join(sorted({owners[name], hook.intent}))} "
                 f"would have the name {name} twice: give each request a `name` of its own, or "
                 "rename a policy"
             )

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairlead.policy import bundles
+from fairlead.policy import bundles, intents
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.instances import Instance
-from fairlead.settings import intents
-from fairlead.settings.intents import Intent
+from fairlead.policy.intents import Intent
 from fairlead.settings.models import Settings
 
 

@@ -22,10 +22,9 @@ from fairlead.engines.live.scene import SETUP_USER, Scene
 from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
-from fairlead.policy import bundles, tables
+from fairlead.policy import bundles, intents, tables
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings import intents
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Settings
 
@@ -95,7 +94,7 @@ def _with_setup_user(settings: Settings, folder: Path | None) -> Settings:
     exempting = {}
     places = bundles.folders(settings, folder)
     for intent in (intent for source in places for intent in intents.in_folder(source)):
-        in_force = settings.instances(intent.name, default=intent.metadata.enabled)
+        in_force = settings.instances(intent.name, default=intent.facts.enabled)
         for name, instance in in_force.items():
             users = [*instance.exempt.users, SETUP_USER]
             exempt = instance.exempt.model_copy(update={"users": users})

@@ -26,7 +26,7 @@ from fairlead.deployment import manifests, sidecars, switches
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import admission_reviews
 from fairlead.policy import bundles
-from fairlead.settings.intents import Kind
+from fairlead.policy.requests import Kind
 from fairlead.settings.models import Pool, Settings
 
 NAMESPACES = {

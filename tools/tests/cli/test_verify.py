@@ -24,10 +24,6 @@ NO_HOST_NETWORK = """\
 # description: Pods do not use the network of their node.
 # schemas:
 #   - input: schema.admission_review
-# custom:
-#   requests:
-#     - kinds: [v1/Pod]
-#       operations: [CREATE]
 package no_host_network
 
 # METADATA
@@ -38,6 +34,7 @@ decision := {"deny": deny, "patch": [], "warn": set()}
 # description: Why the request is refused.
 deny contains "remove spec.hostNetwork" if input.request.object.spec.hostNetwork
 """
+FACTS = "requests: [{kinds: [v1/Pod], operations: [CREATE]}]\n"
 CASE = """\
 - name: a pod on the network of its node
   intent: no-host-network
@@ -86,6 +83,7 @@ def policies(tmp_path: Path) -> Path:
     module = tmp_path / "my-policies" / "no_host_network" / "no_host_network.rego"
     module.parent.mkdir(parents=True)
     module.write_text(NO_HOST_NETWORK)
+    module.with_name("intent.yaml").write_text(FACTS)
     return tmp_path / "my-policies"
 
 

@@ -16,9 +16,8 @@ from fairlead.common.progress import Progress
 from fairlead.convert import conversion
 from fairlead.engines.base import Engine
 from fairlead.engines.python.engine import PythonEngine
-from fairlead.policy import cases
+from fairlead.policy import cases, loading
 from fairlead.policy.cases import Case
-from fairlead.settings import loading
 from fairlead.verification import verify
 from fairlead.verification.opa import OpaEngine
 

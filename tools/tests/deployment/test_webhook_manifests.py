@@ -233,8 +233,7 @@ def test_two_requests_cannot_have_the_same_name(
     (tmp_path / package).mkdir()
     rest = "kinds: [v1/Pod], operations: [CREATE]"
     listed = ", ".join(request.replace("REST", rest) for request in requests)
-    (tmp_path / package / f"{package}.rego").write_text(
-        f"# METADATA\n# custom:\n#   requests: [{listed}]\npackage {package}\n"
-    )
+    (tmp_path / package / f"{package}.rego").write_text(f"package {package}\n")
+    (tmp_path / package / "intent.yaml").write_text(f"requests: [{listed}]\n")
     with pytest.raises(UsageError, match=f"would have the name {name} twice"):
         render({"policies": [str(tmp_path)]})

@@ -43,3 +43,17 @@ def policy(name: str, folder: Path | None, settings_file: Path | None, output: s
     else:
         checks = f"`fairlead test --policies {paths.shown(target)}`"
     out.note(f"next: replace the example, then run {checks}")
+
+
+@command.command("intent-file")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@options.output
+def intent_files(folder: Path, output: str) -> None:
+    """Move what METADATA say of intents into intent.yaml, for policies of earlier versions.
+
+    FOLDER is a policy, or a folder of policies. `custom` in the METADATA of the Rego becomes an
+    intent.yaml beside it, with references, `when` and `unless` in place of Jinja2 expressions. An
+    expression that has no such form stays as it is: `fairlead test` names it, and you replace it.
+    """
+    out.files([Path(paths.shown(path)) for path in new_policy.intent_files(folder)], output)
+    out.note("next: fairlead test --policies FOLDER_OF_POLICIES")

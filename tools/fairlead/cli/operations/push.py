@@ -17,9 +17,8 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.operations import push
-from fairlead.policy import bundles
+from fairlead.policy import bundles, loading
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings import loading
 
 _LOOK = 0.3
 """Seconds between two checks of the files with --watch."""

@@ -17,8 +17,8 @@ from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines.base import UnsupportedSettings
 from fairlead.operations import strategies
 from fairlead.operations.strategies import python
+from fairlead.policy import loading
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings import loading
 
 
 @click.command()

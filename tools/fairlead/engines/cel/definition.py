@@ -3,8 +3,6 @@ file."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +12,8 @@ from pydantic import BaseModel, Field, model_validator
 
 from fairlead.common import files, mistakes
 from fairlead.common.errors import InputError
-from fairlead.settings.intents import Intent, rendered
+from fairlead.policy.expressions import rendered
+from fairlead.policy.intents import Intent
 from fairlead.settings.strict import STRICT
 
 FILE = Path("engines") / "cel.yaml"
@@ -119,16 +118,16 @@ def of(intent: Intent) -> Definition | None:
 
 def _require_known_kinds(definition: Definition, intent: Intent, path: Path) -> None:
     """Raises InputError for a kind that no request has: its part would be left out everywhere."""
-    text = json.dumps([request.get("kinds") for request in intent.metadata.requests])
-    if "{{" in text:  # the settings decide
+    kind_names = [request.kind_names for request in intent.facts.requests]
+    if None in kind_names:  # the settings decide
         return
-    kinds = sorted({*re.findall(r"\b[A-Z][A-Za-z0-9]*\b", text)})
+    kinds = sorted(set().union(*filter(None, kind_names)))
     for field in ("validations", "warnings", "mutations"):
         for number, part in enumerate(getattr(definition, field)):
             for kind in part.kinds:
                 if kind not in kinds:
                     location = mistakes.path((field, number, "kinds"))
-                    message = f"{location}: {kind} is in no request of the METADATA: use one of "
+                    message = f"{location}: {kind} is in no request of intent.yaml: use one of "
                     raise InputError(path, message + ", ".join(kinds))
 
 

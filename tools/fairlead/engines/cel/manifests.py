@@ -16,8 +16,8 @@ from fairlead.engines.cel.definition import Definition
 from fairlead.engines.cel.policies import Policy
 from fairlead.policy import bundles
 from fairlead.policy.instances import Instance
+from fairlead.policy.intents import Intent
 from fairlead.policy.parameter_rules import structural
-from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
 VERSION = "v1"
@@ -54,7 +54,7 @@ def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
 
 def _definition_of(intent: Intent, definition: Definition) -> dict[str, Any] | None:
     """The CustomResourceDefinition of an intent's parameters; None if it has none."""
-    schema = structural(intent.schema)
+    schema = structural(intent.facts.parameters_schema)
     properties = dict(schema.get("properties", {}))
     required = list(schema.get("required", []))
     if definition.settings:

@@ -14,7 +14,7 @@ from fairlead.engines.cel import definition as definitions
 from fairlead.engines.cel import literals
 from fairlead.engines.cel.definition import Definition, Mutation, Validation
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Request
+from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
 
 _LONGEST = 4096

@@ -11,8 +11,8 @@ from fairlead.engines.gatekeeper import modules
 from fairlead.engines.gatekeeper.modules import Code
 from fairlead.policy import tables
 from fairlead.policy.instances import Instance
+from fairlead.policy.intents import Intent
 from fairlead.policy.parameter_rules import structural
-from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
 TEMPLATES = "templates.gatekeeper.sh/v1"
@@ -52,7 +52,7 @@ def template(intent: Intent, code: Code) -> dict[str, Any]:
             "settings": _ANYTHING,
         },
     }
-    schema = structural(intent.schema)
+    schema = structural(intent.facts.parameters_schema)
     schema["properties"] = {**schema.get("properties", {}), OWN: own_schema}
     schema["required"] = [*schema.get("required", ()), OWN]
     source = {"version": "v1", "rego": code.entry, "libs": list(code.libraries)}

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 
 from fairlead.common import files
 from fairlead.common.errors import InputError
-from fairlead.settings.intents import Intent, rendered
+from fairlead.policy.expressions import rendered
+from fairlead.policy.intents import Intent
 from fairlead.settings.strict import STRICT
 
 FILE = Path("engines") / "gatekeeper.yaml"

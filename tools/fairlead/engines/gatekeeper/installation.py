@@ -11,7 +11,7 @@ import yaml
 
 from fairlead.common import files
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Kind
+from fairlead.policy.requests import Kind
 
 VALUES = Path(__file__).parent / "values.yaml"
 _PHASES = ("mutating", "validating")

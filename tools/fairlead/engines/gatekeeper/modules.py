@@ -11,9 +11,10 @@ from pathlib import Path
 from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.opa import cli
+from fairlead.policy import carried
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.intents import Intent
 from fairlead.policy.revision import MAIN, PACKAGE
-from fairlead.settings.intents import Intent
 
 LIBRARY = "lib.fairlead"
 """The package below which Gatekeeper finds the policies. It allows `lib` alone."""
@@ -44,7 +45,11 @@ class Code:
 
 def of(intent: Intent, bundle: Bundle) -> Code:
     """The Rego of the intent's template. Raises FairleadError with OPA's message."""
-    modules = {key: text for key, text in bundle.modules.items() if _package(text) not in _ADAPTED}
+    modules = {
+        key: carried.without_facts(text)
+        for key, text in bundle.modules.items()
+        if _package(text) not in _ADAPTED
+    }
     return _of(intent.package, tuple(sorted(modules.items())))
 
 

@@ -12,7 +12,7 @@ from fairlead.deployment.names import EXEMPT, INTENT_LABEL, PART_OF
 from fairlead.engines.gatekeeper import definition as definitions
 from fairlead.engines.gatekeeper.definition import Definition, Mutator
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Request
+from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
 
 VERSION = "mutations.gatekeeper.sh/v1"
@@ -77,7 +77,7 @@ def _request(instance: Instance, name: str | None) -> Request:
         if request.name == name and len(request.kinds) == 1:
             return request
     raise InputError(
-        instance.intent.source, f"METADATA: no request is named {name} and has just one kind"
+        instance.intent.source, f"requests: none is named {name} and has just one kind"
     )
 
 

@@ -15,8 +15,8 @@ from fairlead.engines.python.loading import Decide
 from fairlead.engines.python.scope import Table
 from fairlead.policy import bundles, python_code
 from fairlead.policy.instances import Instance
+from fairlead.policy.intents import Intent
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
 _LONGEST = 4096

@@ -1,4 +1,5 @@
-"""Finds and reads fairlead.yaml, and applies the variables that name images."""
+"""Finds and reads fairlead.yaml, checks what it says of intents, and applies the variables that
+name images."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from typing import Any
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.mistakes import Mistake
-from fairlead.settings import intents
+from fairlead.policy import intents
+from fairlead.policy.intents import Intent
 from fairlead.settings.images import overridden
-from fairlead.settings.intents import Intent
 from fairlead.settings.models import IntentSettings, Settings
 
 FILE = "fairlead.yaml"
@@ -83,10 +84,12 @@ def _read(path: Path | None, rules: Rules) -> Settings:
     return parse(documents[0], rules=rules)
 
 
-def parse(document: files.Document, policies: Sequence[str] = (), rules: Rules = _none) -> Settings:
-    """Settings from one document, which may name the intents of the project's policies, of its own
-    `policies` and of further folders. Raises InputError with every mistake and its line, and if the
-    METADATA of a policy cannot be read.
+def parse(
+    document: files.Document, every: Iterable[Intent] | None = None, rules: Rules = _none
+) -> Settings:
+    """Settings from one document, which may name the intents of its own `policies` and of `every`,
+    by default those of the project. Raises InputError with every mistake and its line, and if an
+    intent.yaml cannot be read.
     """
     settings = document.parse(Settings)
     parent = document.path.absolute().parent
@@ -96,8 +99,9 @@ def parse(document: files.Document, policies: Sequence[str] = (), rules: Rules =
             problem = f"policies: there is no folder {folder}: create it, or remove it"
             raise InputError(document.path, problem, line=document.line(["policies", number]))
     settings = settings.model_copy(update={"policies": folders})
-    places = [intents.builtin_folder(), *map(Path, [*folders, *policies])]
-    by_name = {intent.name: intent for parent in places for intent in intents.in_folder(parent)}
+    every = intents.in_folder(intents.builtin_folder()) if every is None else every
+    own = (intent for folder in folders for intent in intents.in_folder(Path(folder)))
+    by_name = {intent.name: intent for intent in (*every, *own)}
     problems = sorted(_problems(document, settings, by_name))
     if problems := problems or sorted(_against(rules, document, settings, by_name)):
         (line, problem), *further = problems
@@ -157,10 +161,10 @@ def _of_instance(
     if name in by_name and intent.name != name:
         text = f"{name!r} is an intent of its own: choose another name for this instance"
         yield Mistake(("intent",), f"intents.{name}.intent: {text}")
-    if intent.metadata.decides_on_namespaces and name != intent.name:
+    if intent.facts.decides_on_namespaces and name != intent.name:
         text = f"{intent.name} itself decides on namespaces, so there is only one instance of it"
         yield Mistake(("intent",), f"intents.{name}.intent: {text}: change intents.{intent.name}")
-    if intent.metadata.decides_on_namespaces and instance.namespaces.expressions:
+    if intent.facts.decides_on_namespaces and instance.namespaces.expressions:
         text = "itself decides on namespaces: use exempt.namespaces, or change their labels"
         yield Mistake(("namespaces",), f"intents.{name}.namespaces: {intent.name} {text}")
     if instance.enabled:
