@@ -97,7 +97,7 @@ def bring(
     if change.action == "deploy" or not is_unchanged:
         entry = _recorded(operation, new, change)
     warnings += strategy.remove(new, superfluous)
-    return Result(new.revision, former and former.revision, entry, servers, warnings)
+    return Result(new.revision, former.revision if former else None, entry, servers, warnings)
 
 
 def _recorded(operation: Operation, new: Revision, change: Change) -> int | None:
