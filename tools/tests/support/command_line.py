@@ -18,7 +18,6 @@ from click.testing import CliRunner
 
 from fairlead import __main__ as entry
 
-
 _OF_LABORATORY = ("test", "verify")
 """Commands that may start the laboratory."""
 
