@@ -226,21 +226,34 @@ def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "code", "message"),
+    ("file", "old", "new", "code", "message"),
     [
         (
-            "#       namespaces:",
-            '#       conditions: [{name: a, expression: "this is no CEL ("}]\n#       namespaces:',
+            "intent.yaml",
+            "    namespaces:",
+            '    conditions: [{name: a, expression: "this is no CEL ("}]\n    namespaces:',
             2,
-            "does not accept what the METADATA of the policies make",
+            "does not accept what the policies' intent.yaml say",
         ),
-        ("\tinput.request.object.spec.hostNetwork", "\tfalse", 1, "policy tests fail"),
+        (
+            "no_host_network.rego",
+            "\tinput.request.object.spec.hostNetwork",
+            "\tfalse",
+            1,
+            "policy tests fail",
+        ),
     ],
 )
 def test_policies_that_cannot_work_change_nothing(
-    repository: Path, cluster_again: EmbeddedCluster, old: str, new: str, code: int, message: str
+    repository: Path,
+    cluster_again: EmbeddedCluster,
+    file: str,
+    old: str,
+    new: str,
+    code: int,
+    message: str,
 ) -> None:
-    path = repository / "policies" / "no_host_network" / "no_host_network.rego"
+    path = repository / "policies" / "no_host_network" / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))

@@ -315,8 +315,8 @@ def _print(target: Console, table: Table) -> None:
     target.width = _width(target)
     with target.capture() as capture:
         target.print(table)
-    for drawn in capture.get().splitlines():
-        target.print(Text(drawn.rstrip()), soft_wrap=True)
+    for rendered in capture.get().splitlines():
+        target.print(Text(rendered.rstrip()), soft_wrap=True)
 
 
 def _cell(value: Any) -> str:

@@ -60,5 +60,5 @@ def _of(
         return Python(operation, restart=restart)
     cluster = operation.cluster
     present = cluster.sidecar if cluster.sidecar.engine == OPA_ENGINE else cluster.usual
-    chosen = sidecars.SIDECARS[sidecar] if sidecar else present
-    return Opa(operation, chosen, restart=restart)
+    component = sidecars.SIDECARS[sidecar] if sidecar else present
+    return Opa(operation, component, restart=restart)
