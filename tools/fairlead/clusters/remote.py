@@ -51,7 +51,6 @@ class RemoteCluster:
 
     examined = True
     usual = sidecars.DEFAULT
-    replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
         """`kubeconfig` has the cluster's context as its current one; state is kept beside it."""

@@ -74,10 +74,7 @@ def deploy(
     for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
-    return [
-        {"url": server.opa.url, "ready": server.ready, "revision": server.revision}
-        for server in result.served
-    ]
+    return result.states
 
 
 def _require_accepted(operation: Operation, new: Revision) -> None:

@@ -114,7 +114,6 @@ def rendered(
         bundles.Bundle(config_map.get("data") or {}),
         credentials,
         webhook_url=cluster.webhook_url(cluster.sidecar),
-        replicas=cluster.replicas,
         sidecar=cluster.sidecar,
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]

@@ -42,6 +42,14 @@ class Result:
     served: list[Served]
     warnings: list[str]
 
+    @property
+    def states(self) -> list[dict[str, Any]]:
+        """What every server decides by, as {url, ready, revision}."""
+        return [
+            {"url": each.opa.url, "ready": each.ready, "revision": each.revision}
+            for each in self.served
+        ]
+
     def document(self) -> dict[str, Any]:
         """{revision, previous, entry, opa: [{url, revision}], warnings}."""
         return {
@@ -87,21 +95,21 @@ def bring(
         ) from error
     entry = None
     if change.action == "deploy" or not is_unchanged:
-        entry = history.record(
-            operation.objects,
-            dict(new.manifest),
-            change.action,
-            change.message,
-            restored=change.restored,
-        )
+        entry = _recorded(operation, new, change)
     warnings += strategy.remove(new, superfluous)
-    return Result(
-        new.revision,
-        former.revision if former else None,
-        entry.number if entry else None,
-        servers,
-        warnings,
+    return Result(new.revision, former and former.revision, entry, servers, warnings)
+
+
+def _recorded(operation: Operation, new: Revision, change: Change) -> int | None:
+    """Add an entry to the history; returns its number."""
+    entry = history.record(
+        operation.objects,
+        dict(new.manifest),
+        change.action,
+        change.message,
+        restored=change.restored,
     )
+    return entry.number
 
 
 def _put(

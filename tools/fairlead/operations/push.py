@@ -165,7 +165,7 @@ def changes(
         policies = (
             path
             for folder in folders()
-            for pattern in ("*.rego", "engines/python.py")
+            for pattern in ("*.rego", "intent.yaml", "engines/python.py")
             for path in folder.rglob(pattern)
         )
         for path in (*policies, *([] if file is None else [file])):

@@ -57,9 +57,6 @@ class EmbeddedCluster(RememberingCluster):
 
     examined = False
     usual = sidecars.DEFAULT_EMBEDDED
-    # The nodes are simulated, so that a pod of OPA would only seem to run: the Deployment is scaled
-    # to zero.
-    replicas = 0
 
     def webhook_url(self, sidecar: Sidecar) -> str:
         """The URL of the proxy, of the balancer if there are several OPAs, or of the server in

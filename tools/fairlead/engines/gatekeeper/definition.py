@@ -45,7 +45,7 @@ class Mutator(_Strict):
     """Mutators of one kind. `each` names lists, and there is a mutator for each combination of
     their items, which later texts see by the names.
 
-    `request` is the name of a request in the intent's METADATA, None for the one without a name:
+    `request` is the name of a request in intent.yaml, None for the one without a name:
     its kind and its namespaces are those of the mutator, which `namespaces` narrow further.
     """
 

@@ -63,7 +63,6 @@ def revision(
         policies.bundle,
         present,
         webhook_url=cluster.webhook_url(sidecar),
-        replicas=cluster.replicas,
         sidecar=sidecar,
     )
     (manifest,) = (entry for entry in objects if entry["metadata"]["name"] == POLICIES)
