@@ -34,7 +34,7 @@ requirements: ## pin requirements.in again into requirements.txt
 	  --output-file requirements.txt requirements.in requirements-dev.in
 
 # The everyday commands. ARGS hands further flags through: make up ARGS='--nodes 3'
-.PHONY: demo demo-federation demo-access up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval audit diff verify integration test settings tools
+.PHONY: demo demo-federation demo-access up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval verify integration test
 
 demo: $(READY) ## see on a real API server where pods land and which are refused
 	$(FAIRLEAD) demo $(ARGS)
@@ -76,12 +76,6 @@ FILE ?= testdata/review.json
 eval: $(READY) ## show the decision for one review or manifest: make eval FILE=...
 	$(FAIRLEAD) eval $(FILE) $(ARGS)
 
-audit: $(READY) ## show what the policies would change or refuse in a cluster
-	$(FAIRLEAD) audit $(ARGS)
-
-diff: $(READY) ## show which decisions changed policies would change there
-	$(FAIRLEAD) diff $(ARGS)
-
 verify: $(READY) ## run every conformance case on every engine
 	$(FAIRLEAD) verify $(ARGS)
 
@@ -104,28 +98,6 @@ bench: $(READY) ## measure Fairlead and its peers side by side, into bench/resul
 scale: $(READY) ## place 20,000 pods in one cluster, into bench/scale.json with a picture: make scale ARGS='--pods 200 --namespaces 50 --nodes 10'
 	$(LAB) scale $(ARGS)
 
-.PHONY: figures figures-access figures-engines figures-gate figures-placement figures-visibility simulate
-figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
-	$(VENV)/bin/python bench/access.py $(ARGS)
-
-simulate: $(READY) ## play a relabelling of 1,000 namespaces and an outage of OPA on 100 clusters, into bench/simulation.json
-	$(VENV)/bin/python bench/simulation.py $(ARGS)
-
-figures-engines: $(READY) ## measure what each engine costs, into bench/engines.json: make figures-engines ARGS='--rounds 50'
-	$(VENV)/bin/python bench/engines.py $(ARGS)
-
-figures-gate: $(READY) ## measure how fast fairlead eval is as a gate, into bench/gate.json: make figures-gate ARGS='--runs 10'
-	$(VENV)/bin/python bench/gate.py $(ARGS)
-
-figures-placement: $(READY) ## measure how long a decision about clusters takes, into bench/placement.json: make figures-placement
-	$(VENV)/bin/python bench/placement.py $(ARGS)
-
-figures-visibility: $(READY) ## measure how long fairlead query and what-if take, into bench/visibility.json: make figures-visibility
-	$(VENV)/bin/python bench/visibility.py $(ARGS)
-
-figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
-	$(VENV)/bin/python bench/recovery.py $(ARGS)
-
 test: $(READY) ## check, lint and test, without what `make test-all` adds: about 15 minutes on two cores
 	$(FAIRLEAD) test $(ARGS)
 
@@ -147,7 +119,7 @@ test-all: $(READY) ## the same with the laboratory, all conformance cases, image
 .PHONY: kind-start kind-deploy kind-stop
 
 MADE := $(if $(wildcard .fairlead/fairlead),,$(wildcard .fairlead/kind-$(or $(KIND_CLUSTER_NAME),fairlead)/containers.json))
-status deploy logs logs-sidecar update-rego force-update-rego rotate-token audit diff integration: \
+status deploy logs logs-sidecar update-rego force-update-rego rotate-token integration: \
   export FAIRLEAD_CLUSTER ?= $(if $(MADE),kind,embedded)
 
 kind-start: $(READY) ## create a KIND cluster, and load the images into it
@@ -158,12 +130,6 @@ kind-deploy: $(READY) ## the same, and deploy OPA, its sidecar, the policies and
 
 kind-stop: $(READY) ## remove it
 	$(FAIRLEAD) down --cluster kind $(ARGS)
-
-settings: $(READY) ## show the settings in force
-	$(FAIRLEAD) settings $(ARGS)
-
-tools: $(READY) ## list the programs that Fairlead runs, and where they are
-	$(FAIRLEAD) tools $(ARGS)
 
 .PHONY: image docker-e2e
 image: $(READY) ## build the image of the sidecar and of OPA's proxy

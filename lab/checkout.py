@@ -19,7 +19,7 @@ from fairlead.opa import cli
 from fairlead.policy import contract, generated, policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
-from lab import developers
+from lab import coverage, developers
 from lab.engines import matrix
 
 COVERAGE = 100.0
@@ -37,7 +37,7 @@ _PYTEST = (
     f"--durations={SLOWEST}",
 )
 _WITHOUT_LABORATORY = ("-m", "not lab")
-_CODE = ("tools", "lab", "policies", "integration", "bench", "testdata", "conftest.py", "setup.py")
+_CODE = ("tools", "lab", "policies", "integration", "testdata", "conftest.py", "setup.py")
 _PACKAGES = {
     "ruff": ("ruff",),
     "ruff format": ("ruff",),
@@ -56,7 +56,7 @@ _TYPED = (
     ("tools/tests/sync",),
     ("integration/tests",),
     ("--explicit-package-bases", "policies"),  # their files have equal names
-    ("conftest.py", "setup.py", "bench", "integration/image/collect.py"),
+    ("conftest.py", "setup.py", "integration/image/collect.py"),
     ("testdata/samples/python-webhook/webhook.py",),
 )
 
@@ -101,8 +101,8 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
 
 
 def _check(progress: Progress) -> str:
-    policies = PolicySet.load(Settings())
-    contract.require(policies.with_examples(), progress)
+    policies = PolicySet.examples(Settings())
+    contract.require(policies, progress)
     cli.check(policy_files.builtin(), paths.root() / "tools" / "schemas", progress)
     texts = {
         **generated.texts(policies, policies.folders),
@@ -125,13 +125,13 @@ def _tested(progress: Progress) -> str:
     result = cli.test(policy_files.builtin(), progress)
     if result.failed:
         raise FairleadError("failed: " + "; ".join(result.failed))
-    coverage = cli.coverage(policy_files.builtin(), progress)
-    if coverage.percent < COVERAGE:
+    reached = coverage.measure(policy_files.builtin(), progress)
+    if reached.percent < COVERAGE:
         raise FairleadError(
-            f"{coverage.percent} % of the lines are covered; no test reaches: "
-            f"{', '.join(coverage.uncovered)}"
+            f"{reached.percent} % of the lines are covered; no test reaches: "
+            f"{', '.join(reached.uncovered)}"
         )
-    return f"{result.passed} tests, {coverage.percent:g} % of the lines"
+    return f"{result.passed} tests, {reached.percent:g} % of the lines"
 
 
 def _typed(mypy: list[str]) -> str:

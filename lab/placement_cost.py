@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab import benchmarks
@@ -80,16 +79,8 @@ def asked() -> dict[str, Any]:
     }
 
 
-def measured(data: dict[str, Any], query: str, question: Any) -> Measurement:
-    """What the answer of the policies and queries about placement to this input costs. Raises
-    FairleadError if OPA fails.
-    """
-    settings = Settings(placement=True)
-    modules = PolicySet.load(settings, further=[policy_files.QUERIES]).modules
-    return benchmarks.measured(query, modules=modules, data=data, input=question)
-
-
 def decision(clusters: int, customers: int, jurisdictions: int, seed: int = 1) -> Measurement:
     """What the decision about `asked` costs; see `world`. Raises FairleadError if OPA fails."""
+    modules = PolicySet.load(Settings(placement=True)).modules
     data = world(clusters, customers, jurisdictions, seed)
-    return measured(data, "data.k8s.placement", asked())
+    return benchmarks.measured("data.k8s.placement", modules=modules, data=data, input=asked())

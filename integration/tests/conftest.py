@@ -67,6 +67,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         _running.finish(item, nextitem)
 
 
+@pytest.hookimpl(trylast=True)  # after the fixtures of the last module
 def pytest_sessionfinish() -> None:
     _running.end_all()
 

@@ -15,7 +15,7 @@ import pytest
 from access_world import BINDINGS, CLUSTER, GROUP, NAMESPACE, RBAC, Users, bound, path, role
 from applied import applied
 from click.testing import CliRunner
-from profiles import EVERYTHING
+from profiles import EVERYTHING, SETTINGS
 from waits import until
 
 from fairlead.access import instants, requests
@@ -512,7 +512,7 @@ def test_what_would_stay_for_good_is_ended_first(world: World) -> None:
     with pytest.raises(UsageError, match="would give access for good without the controller"):
         deploy.deploy(cluster, PolicySet.load(WITHOUT), progress=Progress())
     with pytest.raises(UsageError, match="would give access for good without the controller"):
-        deploy.deploy(cluster, PolicySet.load(WITHOUT), engine="cel", progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(SETTINGS), engine="cel", progress=Progress())
     assert world.can("forgotten")
     uninstall.uninstall(cluster, progress=Progress())
     assert not world.can("forgotten")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import openapi_kinds
 import pytest
 import yaml
 from waits import until
@@ -22,7 +23,6 @@ from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, disable, drift
-from fairlead.policy import kinds
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -233,7 +233,7 @@ def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, An
             "    namespaces:",
             '    conditions: [{name: a, expression: "this is no CEL ("}]\n    namespaces:',
             2,
-            "does not accept what an intent.yaml of the policies makes",
+            "does not accept what the policies' intent.yaml say",
         ),
         (
             "no_host_network.rego",
@@ -308,7 +308,7 @@ def test_the_schemas_are_those_of_the_api_server(cluster: EmbeddedCluster) -> No
         capture_output=True,
         check=True,
     )
-    served = kinds.of_openapi(json.loads(document.stdout))
+    served = openapi_kinds.of_openapi(json.loads(document.stdout))
     folder = paths.root() / "tools" / "schemas"
     kept = {
         path.relative_to(folder): json.loads(path.read_text())

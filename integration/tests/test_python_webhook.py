@@ -65,7 +65,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster whose webhooks call `fairlead serve`."""
     folder = tmp_path_factory.mktemp("python-webhook")
     with BareCluster(f"python-{os.getpid()}") as cluster:
-        cluster.start_control_plane(progress=Progress())
+        cluster.start_control_plane(workloads=False, progress=Progress())
         settings = folder / "fairlead.yaml"
         settings.write_text(SETTINGS)
         credentials = Credentials.fresh()

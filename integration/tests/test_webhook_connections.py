@@ -26,6 +26,8 @@ from fairlead.operations import deploy
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["processes"]
+
 SEEN = 30.0
 """Seconds until the API server notices a changed webhook."""
 

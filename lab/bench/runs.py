@@ -17,6 +17,7 @@ from lab.bench import (
     first_pods,
     ground,
     memory,
+    placements,
     pushes,
     requests,
     saturation,
@@ -26,8 +27,8 @@ from lab.bench.figures import Row
 from lab.bench.ground import POOL, Ground
 from lab.bench.peers import OPA, PEERS, WITH_KUBE_MGMT, Peer, settings_of
 
-SUITES = ("decision", "latency", "throughput", "saturation", "memory", "changes")
-_ONLY_OPA = "decision"
+SUITES = ("decision", "placement", "latency", "throughput", "saturation", "memory", "changes")
+_ONLY_OPA = {"decision", "placement"}
 _NOT_SYNCED = ("OPA webhook", "OPA look-up", "OPA policy")
 """Parts of the names of peers that learn of no new namespace: nothing but `make bench` gives them
 data."""
@@ -114,11 +115,13 @@ def quick(progress: Progress) -> Plan:
 
 def run(plan: Plan, progress: Progress) -> Iterator[Row]:
     """The rows of all suites of the plan. Raises FairleadError."""
-    if _ONLY_OPA in plan.suites:
+    if "decision" in plan.suites:
         yield from _stamped(
             decisions.rows(plan.data_sizes, progress, every=plan.every_decision), plan
         )
-    if set(plan.suites) - {_ONLY_OPA}:
+    if "placement" in plan.suites:
+        yield from _stamped(placements.rows(progress), plan)
+    if set(plan.suites) - _ONLY_OPA:
         programs = [peer.program for peer in plan.peers if peer.program]
         toolchain.ensure([*programs, "opa", toolchain.LOAD], progress)
         if any(peer.sidecar is None for peer in plan.peers):

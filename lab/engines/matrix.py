@@ -1,6 +1,5 @@
-"""Makes the tables in docs/engines.md: what each engine costs; and how many cases of each intent it
-passes, and what it cannot express. Whether it passes them is tested by
-integration/tests/test_conformance.py."""
+"""Makes the table in docs/engines.md: how many cases of each intent an engine passes, and what it
+cannot express. Whether it passes them is tested by integration/tests/test_conformance.py."""
 
 from __future__ import annotations
 
@@ -14,30 +13,22 @@ from fairlead.engines.base import Engine
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
 from fairlead.verification import load
-from lab.engines import costs
 from lab.engines.gatekeeper import GatekeeperEngine
 from lab.engines.kyverno import KyvernoEngine
 
-_BEGIN, _END = "<!-- made by `make generate`: {} -->", "<!-- end -->"
+_BEGIN, _END = "<!-- made by `make generate`: conformance -->", "<!-- end -->"
 
 
 def texts() -> Mapping[Path, str]:
-    """The page with the tables, and what it should hold. Raises InputError."""
+    """The page with the table, and what it should hold. Raises InputError."""
     page = paths.root() / "docs" / "engines.md"
     text = files.read_text(page)
     every = [*load(()), GatekeeperEngine(), KyvernoEngine()]
-    text = _with_part(page, text, "conformance", table(cases.load(), every))
-    return {page: _with_part(page, text, "costs", costs.table(costs.measured()) + "\n")}
-
-
-def _with_part(page: Path, text: str, name: str, part: str) -> str:
-    """The text of the page with another part of this name."""
-    mark = _BEGIN.format(name)
-    before, begin, remaining = text.partition(mark)
-    _, end, after = remaining.partition(_END)
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
     if not begin or not end:
-        raise InputError(page, f"lacks the lines {mark} and {_END}: put them back")
-    return f"{before}{mark}\n\n{part}\n{_END}{after}"
+        raise InputError(page, f"lacks the lines {_BEGIN} and {_END}: put them back")
+    return {page: f"{before}{begin}\n\n{table(cases.load(), every)}\n{end}{after}"}
 
 
 def table(cases: Sequence[Case], engines: Sequence[Engine]) -> str:

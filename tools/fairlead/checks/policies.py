@@ -25,7 +25,7 @@ def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Res
 
     Raises InputError if a file cannot be read.
     """
-    policies = PolicySet.load(settings, folder)
+    policies = PolicySet.examples(settings, folder)
     folders = [path for path in policies.folders if path != policy_files.builtin().resolve()]
     yield from steps.run(
         {

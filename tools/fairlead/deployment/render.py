@@ -81,15 +81,15 @@ def render_files(
     if too_short := settings.certificates.too_short_for_kubelets():
         raise UsageError(too_short)
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
-    chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
-    staged = staging.staged(policies, chosen.engine, progress)
+    component = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
+    staged = staging.staged(policies, component.engine, progress)
     credentials = (
         secrets_file.credentials
         if secrets_file
         else Credentials.fresh(valid=settings.certificates.valid)
     )
     credentials = credentials.opening(token_scopes.wanted(settings))
-    return secrets_file, manifests.render_files(staged, credentials, sidecar=chosen)
+    return secrets_file, manifests.render_files(staged, credentials, sidecar=component)
 
 
 def secrets_of(files: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -29,8 +29,6 @@ from fairlead.sync.watches import Watch
 
 DATA = "placement"
 """The ConfigMap with the data, in Fairlead's namespace."""
-SELECTOR = "customer"
-"""The label selector of workloads, by default: those that say whose they are."""
 _WORKLOADS = {
     f"{group}/v1/{plural}": (f"{group}/v1", kind)
     for group, plural, kind in (

@@ -155,8 +155,8 @@ def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str
             if error.status not in (400, 422):  # else whoever deploys lacks rights, say
                 continue
             raise UsageError(
-                "the API server does not accept what an intent.yaml of the policies makes: "
-                f"{error}. Nothing was changed"
+                f"the API server does not accept what the policies' intent.yaml say: {error}. "
+                "Nothing was changed"
             ) from error
 
 

@@ -74,10 +74,7 @@ def deploy(
     for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
-    return [
-        {"url": each.opa.url, "ready": each.ready, "revision": each.revision}
-        for each in result.served
-    ]
+    return result.states
 
 
 def _require_accepted(operation: Operation, new: Revision) -> None:
@@ -106,11 +103,11 @@ def _served_kinds(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
     """The objects of kinds that a cluster has before a deployment."""
     objects = list(objects)
     parameters = {
-        each["spec"]["names"]["kind"]
-        for each in objects
-        if each["kind"] == "CustomResourceDefinition"
+        manifest["spec"]["names"]["kind"]
+        for manifest in objects
+        if manifest["kind"] == "CustomResourceDefinition"
     }
-    return [each for each in objects if each["kind"] not in parameters]
+    return [manifest for manifest in objects if manifest["kind"] not in parameters]
 
 
 def check(

@@ -113,7 +113,6 @@ def rendered(
         PolicySet.deployed(config_map.get("data") or {}, settings(config_map)),
         credentials,
         webhook_url=cluster.webhook_url(cluster.sidecar),
-        replicas=cluster.replicas,
         sidecar=cluster.sidecar,
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]
@@ -131,8 +130,8 @@ def superseded(
     """
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     remaining = {(o["kind"], o["metadata"]["name"]) for o in successors}
-    former = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
-    former += [
+    identities = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
+    identities += [
         (kind, live["metadata"]["name"])
         for kind in GUARDS
         for live in objects.list(_ADMISSION, kind, None)
@@ -141,8 +140,8 @@ def superseded(
     if config_map is not None:
         with suppress(FairleadError):  # no version that can be read here deployed it
             deployed = rendered(cluster, config_map, credentials, GUARDS)
-            former += [(o["kind"], o["metadata"]["name"]) for o in deployed]
-    superfluous = dict.fromkeys(identity for identity in former if identity not in remaining)
+            identities += [(o["kind"], o["metadata"]["name"]) for o in deployed]
+    superfluous = dict.fromkeys(identity for identity in identities if identity not in remaining)
     return [(_ADMISSION, *identity) for identity in superfluous]
 
 

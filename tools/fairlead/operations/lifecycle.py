@@ -42,13 +42,21 @@ class Result:
     served: list[Served]
     warnings: list[str]
 
+    @property
+    def states(self) -> list[dict[str, Any]]:
+        """What every server decides by, as {url, ready, revision}."""
+        return [
+            {"url": each.opa.url, "ready": each.ready, "revision": each.revision}
+            for each in self.served
+        ]
+
     def document(self) -> dict[str, Any]:
         """{revision, previous, entry, opa: [{url, revision}], warnings}."""
         return {
             "revision": self.revision,
             "previous": self.previous,
             "entry": self.entry,
-            "opa": [{"url": each.opa.url, "revision": each.revision} for each in self.served],
+            "opa": [{"url": server.opa.url, "revision": server.revision} for server in self.served],
             "warnings": self.warnings,
         }
 
@@ -70,10 +78,10 @@ def bring(
     `former` is put back; without one, the next run continues. The history gets an entry, unless a
     push or a rollback changes nothing. Raises UsageError, FairleadError.
     """
-    same = is_same(operation.config_map, new)
+    is_unchanged = is_same(operation.config_map, new)
     superfluous = strategy.superfluous(new, former)  # while the former policies say what there is
     try:
-        served, warnings = _put(strategy, new, former)
+        servers, warnings = _put(strategy, new, former)
     except Overtaken:
         raise
     except (FairleadError, KeyboardInterrupt) as error:
@@ -86,30 +94,30 @@ def bring(
             f"{reason}; revision {former.revision} was put back and is in force"
         ) from error
     entry = None
-    if change.action == "deploy" or not same:
-        entry = history.record(
-            operation.objects,
-            dict(new.manifest),
-            change.action,
-            change.message,
-            restored=change.restored,
-        )
+    if change.action == "deploy" or not is_unchanged:
+        entry = _recorded(operation, new, change)
     warnings += strategy.remove(new, superfluous)
-    return Result(
-        new.revision,
-        former.revision if former else None,
-        entry.number if entry else None,
-        served,
-        warnings,
+    return Result(new.revision, former.revision if former else None, entry, servers, warnings)
+
+
+def _recorded(operation: Operation, new: Revision, change: Change) -> int | None:
+    """Add an entry to the history; returns its number."""
+    entry = history.record(
+        operation.objects,
+        dict(new.manifest),
+        change.action,
+        change.message,
+        restored=change.restored,
     )
+    return entry.number
 
 
 def _put(
     strategy: Strategy, new: Revision, former: Revision | None
 ) -> tuple[list[Served], list[str]]:
     strategy.apply(new, former)
-    served = strategy.wait(new)
-    return served, strategy.enforce(new, former)
+    servers = strategy.wait(new)
+    return servers, strategy.enforce(new, former)
 
 
 def is_same(before: Mapping[str, Any] | None, new: Revision) -> bool:

@@ -36,9 +36,9 @@ _MEMBER_DEADLINE = 180.0
 """Seconds within which a member comes up, while others do."""
 
 
-def default_nodes(settings: Settings, each: int = 1) -> dict[str, int]:
-    """`each` nodes for every declared pool; without declared pools, for each of POOLS."""
-    return dict.fromkeys(settings.pools or POOLS, each)
+def default_nodes(settings: Settings, count: int = 1) -> dict[str, int]:
+    """`count` nodes for every declared pool; without declared pools, for each of POOLS."""
+    return dict.fromkeys(settings.pools or POOLS, count)
 
 
 @contextmanager

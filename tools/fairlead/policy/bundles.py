@@ -60,20 +60,24 @@ def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[st
         "node_label": settings.node_label,
         "pod_selector": settings.pod_selector,
         "enforcement": {
-            one.name: mode for one in active if (mode := settings.mode(one.name)) != "deny"
+            instance.name: mode
+            for instance in active
+            if (mode := settings.mode(instance.name)) != "deny"
         },
         "parameters": {
-            one.intent.package: dict(one.parameters) for one in active if one.has_intents_name
+            instance.intent.package: dict(instance.parameters)
+            for instance in active
+            if instance.has_intents_name
         },
         "instances": {
-            one.name: {one.intent.package: dict(one.parameters)}
-            for one in active
-            if not one.has_intents_name
+            instance.name: {instance.intent.package: dict(instance.parameters)}
+            for instance in active
+            if not instance.has_intents_name
         },
         "exempt": {
-            one.name: {"users": one.exempt.users, "groups": one.exempt.groups}
-            for one in active
-            if one.exempt.users or one.exempt.groups
+            instance.name: {"users": instance.exempt.users, "groups": instance.exempt.groups}
+            for instance in active
+            if instance.exempt.users or instance.exempt.groups
         },
         "default_pool": settings.default_pool or "",
         "pools": pools,
@@ -92,12 +96,12 @@ def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:
     """
     digests = json.dumps(sorted(map(_sha256, tokens)))
     text = f"{files.read_text(builtin() / AUTHZ)}\ntoken_digests := {{{digests[1:-1]}}}\n"
-    opened = {
+    paths = {
         _sha256(token): SCOPES[name].opened for name, valid in scoped.items() for token in valid
     }
-    if not opened:
+    if not paths:
         return text
-    return f"{text}\nscoped_requests := {json.dumps(opened, sort_keys=True)}\n"
+    return f"{text}\nscoped_requests := {json.dumps(paths, sort_keys=True)}\n"
 
 
 def _sha256(token: str) -> str:
@@ -117,7 +121,7 @@ def settings_module(text: str, settings: Settings, active: Sequence[Instance], p
                 "keep one",
             )
         before, after = text[: matches[0].start()], text[matches[0].end() :]
-        written = json.dumps(value, sort_keys=True)
-        written = f"object.union({{}}, {written})" if name in _UNTYPED else written
-        text = f"{before}{name} := {written}{after}"
+        literal = json.dumps(value, sort_keys=True)
+        literal = f"object.union({{}}, {literal})" if name in _UNTYPED else literal
+        text = f"{before}{name} := {literal}{after}"
     return text

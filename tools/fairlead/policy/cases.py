@@ -67,14 +67,14 @@ class Request(_Strict):
 
     @model_validator(mode="after")
     def _objects(self) -> Request:
-        needed = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(
+        required = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(
             self.operation, ("object",)
         )
         objects = {"object": self.object, "oldObject": self.old_object, "parent": self.parent}
         for name, value in objects.items():
-            if name != "parent" and (name in needed) != (value is not None):
+            if name != "parent" and (name in required) != (value is not None):
                 raise ValueError(
-                    f"{self.operation} {'needs an' if name in needed else 'has no'} {name}"
+                    f"{self.operation} {'needs an' if name in required else 'has no'} {name}"
                 )
             for key in ("apiVersion", "kind"):
                 if value is not None and not isinstance(value.get(key), str):
@@ -180,7 +180,7 @@ def load(path: Path | None = None, policies: PolicySet | None = None) -> list[Ca
     own_intents = policies.files.of(own).intents
     cases: list[Case] = []
     is_placement = False
-    seen: dict[str, str] = {}
+    places: dict[str, str] = {}
     for source in in_path(path) if path is not None else _sources(policies):
         is_own = any(map(source.resolve().is_relative_to, project))
         for document in listed(source):
@@ -194,13 +194,13 @@ def load(path: Path | None = None, policies: PolicySet | None = None) -> list[Ca
             )
             if path is None and case.intent in policies.settings.disabled():
                 continue
-            where = f"{case.path}:{case.line}"
-            if case.name in seen:
+            location = f"{case.path}:{case.line}"
+            if case.name in places:
                 raise InputError(
-                    where,
-                    f"the name {case.name!r} is used at {seen[case.name]}, too: names are unique",
+                    location,
+                    f"the name {case.name!r} is used at {places[case.name]}, too: names are unique",
                 )
-            seen[case.name] = where
+            places[case.name] = location
             cases.append(case)
     if not (cases or is_placement):
         raise UsageError("no intent in force has a case: write one, or name others with --cases")
@@ -324,16 +324,16 @@ def _parsed(document: files.Document, model: type[_Part]) -> _Part:
 
 
 def _check_keys(
-    document: files.Document, known: Mapping[str, Any] | list[str] | tuple[str, ...], what: str
+    document: files.Document, keys: Mapping[str, Any] | list[str] | tuple[str, ...], title: str
 ) -> None:
-    """Raises InputError if the document is not a mapping or has other keys than `known`."""
+    """Raises InputError if the document is not a mapping or has other keys than `keys`."""
     if not isinstance(document.value, dict):
         raise InputError(
-            document.path, f"{what} is a mapping with {', '.join(known)}", line=document.line(())
+            document.path, f"{title} is a mapping with {', '.join(keys)}", line=document.line(())
         )
     for key in document.value:
-        if key not in known:
+        if key not in keys:
             line = document.line([key])
             raise InputError(
-                document.path, f"unknown key {key!r}: {what} has {', '.join(known)}", line=line
+                document.path, f"unknown key {key!r}: {title} has {', '.join(keys)}", line=line
             )

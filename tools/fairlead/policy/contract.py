@@ -99,26 +99,26 @@ def _of_decisions(policies: PolicySet, progress: Progress) -> Iterator[str]:
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
     for instance in policies.active:
-        where, decision = instance.intent.module, types.get(instance.name)
+        source, decision = instance.intent.module, types.get(instance.name)
         if decision is None:
             yield (
-                f"{where}: has no `decision` about a request that it has no say in: define "
+                f"{source}: has no `decision` about a request that it has no say in: define "
                 '`decision := {"deny": deny, "patch": [], "warn": set()}`, and `deny` as a set'
             )
             continue
         for key, (expected, words) in _TYPES.items():
             if key not in decision:
-                yield f"{where}: its decision has no {key!r}: it has to be {words}"
+                yield f"{source}: its decision has no {key!r}: it has to be {words}"
             elif decision[key]["type"] != expected:
                 kind = decision[key]["type"]
-                yield f"{where}: decision.{key} is of type {kind}: it has to be {words}"
+                yield f"{source}: decision.{key} is of type {kind}: it has to be {words}"
             elif decision[key]["items"]:
                 yield (
-                    f"{where}: decision.{key} is not empty for a request that no policy has a say "
+                    f"{source}: decision.{key} is not empty for a request that no policy has a say "
                     f"in (a CREATE of kind Nothing of fairlead.dev): check the kind of the object"
                 )
         for key in sorted(decision.keys() - _TYPES.keys()):
-            yield f"{where}: its decision has an unknown key {key!r}: remove it"
+            yield f"{source}: its decision has an unknown key {key!r}: remove it"
 
 
 def _of_reads(instance: Instance, policies: PolicySet) -> Iterator[str]:

@@ -20,15 +20,15 @@ def texts(policies: PolicySet, folders: Iterable[Path]) -> dict[Path, str]:
     """The files of these folders, which are among those of the policies, and what they should hold.
     Cases may name all of the policies. Raises InputError.
     """
-    made: dict[Path, str] = {}
+    texts_by_path: dict[Path, str] = {}
     for folder in folders:
         schema = intent_file.schema_path(folder)
-        made |= {schema: intent_file.json_schema()} if schema.is_file() else {}
+        texts_by_path |= {schema: intent_file.json_schema()} if schema.is_file() else {}
         if folder.resolve() == policy_files.builtin().resolve():
-            made |= _of_project(policies.under(Settings()))
+            texts_by_path |= _of_project(policies.under(Settings()))
         else:
-            made |= _pages(folder, policies)
-    return made
+            texts_by_path |= _pages(folder, policies)
+    return texts_by_path
 
 
 def _of_project(policies: PolicySet) -> dict[Path, str]:
@@ -68,15 +68,15 @@ def outdated(texts: Mapping[Path, str]) -> dict[Path, str]:
     }
 
 
-def _listed(page: Path, every: Iterable[Intent]) -> str:
+def _listed(page: Path, intents: Iterable[Intent]) -> str:
     """The page with a section for each intent between the marks. Raises InputError."""
     text = files.read_text(page)
     if not re.search(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", text, re.DOTALL):
         raise InputError(page, f"lacks the lines {_BEGIN} and {_END}: put them back")
-    before, _, rest = text.partition(_BEGIN)
+    before, _, after = text.partition(_BEGIN)
     sections = "\n".join(
         f"### [{intent.name}](../policies/{intent.package}/{pages.FILE})\n\n"
         f"{intent.title}. {intent.description}\n"
-        for intent in every
+        for intent in intents
     )
-    return f"{before}{_BEGIN}\n\n{sections}\n{_END}{rest.partition(_END)[2]}"
+    return f"{before}{_BEGIN}\n\n{sections}\n{_END}{after.partition(_END)[2]}"

@@ -50,16 +50,18 @@ def intent_files(folder: Path) -> list[Path]:
     intent.yaml beside the Rego, and return the files. Raises UsageError if there is nothing to
     move, and InputError; nothing was written then.
     """
-    whole = folder.resolve()
-    places = [whole, *sorted(path for path in whole.iterdir() if path.is_dir())]
+    root = folder.resolve()
+    places = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
     texts: dict[Path, str] = {}
-    for place in places:
-        module = place / f"{place.name}.rego"
+    for policy in places:
+        module = policy / f"{policy.name}.rego"
         moved = (
-            old_metadata.converted(module, _schema_from(place.parent)) if module.is_file() else None
+            old_metadata.converted(module, _schema_from(policy.parent))
+            if module.is_file()
+            else None
         )
         if moved:
-            texts |= {**moved, **_schema(place.parent)}
+            texts |= {**moved, **_schema(policy.parent)}
     if not texts:
         raise UsageError(f"{folder}: no policy there has custom.requests in its METADATA")
     atomic_files.write_all(texts)
@@ -85,9 +87,9 @@ def _policy(intent: str, folder: Path) -> dict[Path, str]:
     package = intent.replace("-", "_")
     if problem := intents.name_problem(package):
         raise UsageError(problem)
-    for place in (folder, policy_files.builtin()):
-        if (place / package).exists():
-            raise UsageError(f"{place / package} is there already: choose another name")
+    for parent in (folder, policy_files.builtin()):
+        if (parent / package).exists():
+            raise UsageError(f"{parent / package} is there already: choose another name")
     return _rendered(_POLICY, folder, intent)
 
 
@@ -97,14 +99,14 @@ def _page(name: str, folder: Path) -> Path:
     intent = intents.of_folder(folder / package)
     assert intent is not None  # noqa: S101 - the template has an intent.yaml
     page = folder / package / pages.FILE
-    policies = PolicySet.load(Settings(), folder if folder != policy_files.builtin() else None)
+    policies = PolicySet.examples(Settings(), None if folder == policy_files.builtin() else folder)
     atomic_files.write_all({page: pages.text(intent, policies)})
     return page
 
 
 def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:
     """The files of a template. Their names may hold `PACKAGE`, and `dot-` begins hidden ones."""
-    place = paths.root() / "tools" / "templates" / template
+    templates = paths.root() / "tools" / "templates" / template
     names: Mapping[str, str] = {
         "intent": intent,
         "package": intent.replace("-", "_"),
@@ -112,7 +114,7 @@ def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:
         "schema": _schema_from(folder),
     }
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(place),
+        loader=jinja2.FileSystemLoader(templates),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         variable_start_string="<<",

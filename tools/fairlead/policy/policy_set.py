@@ -73,21 +73,19 @@ class PolicySet:
         """The same files by other settings, which may name fewer folders. Raises as `load`."""
         return _in_force(self.files.of(settings), settings, self.further)
 
-    def with_examples(self) -> PolicySet:
-        """The same files by default settings, for checks: all intents are in force that the
-        settings do not switch off, with parameters that are examples. Raises InputError.
+    @classmethod
+    def examples(cls, settings: Settings, folder: Path | None = None) -> PolicySet:
+        """The policies of the same folders as `load` reads, by default settings, for checks: all
+        intents are in force that the settings do not switch off, with parameters that are examples.
+        Raises InputError.
         """
-        off = self.settings.disabled()
-        examples = {
-            intent.name: IntentSettings(parameters=intent.example())
-            for intent in self.intents
-            if intent.name not in off
-        }
-        services = {
-            service.setting: getattr(self.settings, service.setting) for service in SERVICES
-        }
-        policies = self.settings.policies
-        return self.under(Settings(policies=policies, intents={**off, **examples}, **services))
+        settings, replacing = policy_files.placed(settings, folder)
+        files = PolicyFiles.read(policy_files.paths(settings, replacing))
+        return _in_force(files, _example_settings(files, settings), frozenset())
+
+    def with_examples(self) -> PolicySet:
+        """The same files as `examples` has them. Raises InputError."""
+        return self.under(_example_settings(self.files, self.settings))
 
     def with_bundle(self, bundle: Bundle) -> PolicySet:
         """These policies with other modules that decide the same, such as staged ones."""
@@ -140,6 +138,17 @@ def _in_force(files: PolicyFiles, settings: Settings, further: frozenset[str]) -
             modules[bundles.SETTINGS], settings, active, sources[bundles.SETTINGS]
         )
     return PolicySet(settings, Bundle(modules, sources), active, files, further)
+
+
+def _example_settings(files: PolicyFiles, settings: Settings) -> Settings:
+    off = settings.disabled()
+    examples = {
+        intent.name: IntentSettings(parameters=intent.example())
+        for intent in files.intents
+        if intent.name not in off
+    }
+    services = {service.setting: getattr(settings, service.setting) for service in SERVICES}
+    return Settings(policies=settings.policies, intents={**off, **examples}, **services)
 
 
 def _instances(described: Iterable[Intent], settings: Settings) -> tuple[Instance, ...]:

@@ -52,7 +52,10 @@ def of(examples: PolicySet) -> Iterator[Workspace]:
     default. Raises InputError.
     """
     first, *further = examples.folders
-    in_force = examples if further else examples.under(Settings())
+    in_force = examples
+    if not further:
+        in_force = examples.under(Settings())
+        examples = in_force.with_examples()
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         folder = Path(name)
         policies, schemas = folder / "policies", folder / "schemas"

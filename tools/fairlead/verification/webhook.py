@@ -140,15 +140,15 @@ class _Deployed:
         objects = self.cluster.objects()
         credentials = deployed_state.credentials(objects)
         token = credentials.token if credentials else None
-        needed = _namespace_labels(policies)
+        required = _namespace_labels(policies)
 
         def relevant(labels: Mapping[str, str]) -> dict[str, str]:
             # An empty label for no pool is not replicated.
             pool = policies.settings.namespace_label
-            present = (key for key in needed if key in labels and (labels[key] or key != pool))
+            present = (key for key in required if key in labels and (labels[key] or key != pool))
             return {key: labels[key] for key in present}
 
-        def known(name: str, labels: Mapping[str, str]) -> bool:
+        def is_known(name: str, labels: Mapping[str, str]) -> bool:
             for server in self.cluster.opas():
                 with contextlib.closing(OpaApi(server.url, ca=server.ca, token=token)) as opa:
                     namespace = opa.document(["kubernetes", "namespaces", name]) or {}
@@ -157,4 +157,4 @@ class _Deployed:
                     return False
             return True
 
-        return known
+        return is_known

@@ -16,6 +16,8 @@ from fairlead.opa import cli
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+pytestmark = pytest.mark.lab
+
 PAGE = (paths.root() / "docs" / "placement.md").read_text()
 SCENARIO = paths.root() / "testdata" / "placement"
 PRINTED = re.findall(r"<!-- printed by: fairlead place (.*?) -->\n```\n(.*?)```", PAGE, re.DOTALL)

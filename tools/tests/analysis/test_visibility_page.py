@@ -13,6 +13,8 @@ from fairlead.cli.placement import query, what_if
 from fairlead.common import paths
 from fairlead.settings.models import Settings
 
+pytestmark = pytest.mark.lab
+
 PAGE = (paths.root() / "docs" / "visibility.md").read_text()
 SCENARIO = paths.root() / "testdata" / "placement"
 COMMANDS: dict[str, click.Command] = {"query": query.command, "what-if": what_if.command}

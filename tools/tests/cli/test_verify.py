@@ -125,7 +125,7 @@ def test_the_folder_of_a_users_policies_may_hold_the_cases(policies: Path) -> No
     own = policies / "no_host_network" / "cases" / "pods.yaml"
     own.parent.mkdir()
     own.write_text(CASE)
-    every = cases.load(None, PolicySet.load(Settings(), policies))
+    every = cases.load(None, PolicySet.examples(Settings(), policies))
     assert {case.name: case.path for case in every}["a pod on the network of its node"] == own
     of_project = next(case for case in every if case.intent == "node-pool")
     assert of_project.settings.policies == []

@@ -3,6 +3,8 @@ same on every machine; the limit leaves 5 % for another version of OPA."""
 
 from __future__ import annotations
 
+import pytest
+
 from fairlead.common.progress import Progress
 from fairlead.distribution import contents
 from fairlead.policy import policy_files
@@ -10,6 +12,8 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab import benchmarks
 from lab.decision_cost import REQUESTS
+
+pytestmark = pytest.mark.lab
 
 LIMIT = 206 * 1.05
 """What the check of two bundles takes; a new pod takes 725 without it."""

@@ -23,7 +23,7 @@ from fairlead.policy import cases, generated, new_policy
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
-from lab.engines import costs, matrix
+from lab.engines import matrix
 
 LIMITS: dict[str, Any] = {"parameters": {"ranges": [{"min_replicas": 3, "max_replicas": 10}]}}
 
@@ -234,15 +234,5 @@ def test_the_table_says_how_many_cases_an_engine_can_express_and_why_not_all() -
     assert lines[-1] == f"- `half` cannot express {updates} cases of `node-pool`: it forgets."
 
 
-def test_what_engines_cost_is_a_row_for_each() -> None:
-    row = {"pod": {"p50": 2.5, "p99": 4.0, "timesFloor": 1.2}, "memoryOfEngine": 0}
-    table = costs.table([{"engine": "cel", "requests": 9, "memoryOfApiServer": 300, **row}])
-    assert table.splitlines() == [
-        "| engine | pod | memory of the engine | of the API server |",
-        "|---|---|---|---|",
-        "| cel | 2.5 ms (1.2x) | 0 MiB | 300 MiB |",
-    ]
-
-
-def test_the_tables_in_the_docs_are_up_to_date() -> None:
+def test_the_table_in_the_docs_is_up_to_date() -> None:
     assert generated.outdated(matrix.texts()) == {}

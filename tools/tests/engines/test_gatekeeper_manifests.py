@@ -49,7 +49,7 @@ def of_kind(rendered: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def every_intent() -> tuple[Bundle, tuple[Instance, ...]]:
-    policies = PolicySet.load(Settings()).with_examples()
+    policies = PolicySet.examples(Settings())
     return policies.bundle, policies.active
 
 

@@ -12,6 +12,8 @@ import pytest
 from lab import decision_cost
 from lab.decision_cost import PROFILES, REQUESTS
 
+pytestmark = pytest.mark.lab
+
 A_NEW_POD = "a new pod"
 LIMIT = 700
 """What a new pod takes. It took 2,234 when the general rules decided about it, and the bare look-up

@@ -311,7 +311,7 @@ def test_the_json_schema_takes_the_projects_files_and_no_mistake() -> None:
 
 
 def test_a_cluster_keeps_it_with_the_module_whatever_staging_does() -> None:
-    policies = PolicySet.load(Settings()).with_examples()
+    policies = PolicySet.examples(Settings())
     staged = staging.staged(policies, "opa", Progress())
     deployed = PolicySet.deployed(staged.modules, policies.settings)
     assert [(i.name, i.intent.facts, i.requests) for i in deployed.active] == [

@@ -11,6 +11,8 @@ from fairlead.policy import policy_files
 from lab import benchmarks
 from lab.decision_cost import REQUESTS
 
+pytestmark = pytest.mark.lab
+
 LIMITS = {"a new pod": 520, "an update of a pod": 760}
 """What the entries of plain pods take. By the general rules, they took 1,560 and 2,000: more than
 the decision itself, which takes 725.

@@ -92,7 +92,7 @@ def page(folder: Path) -> str:
 
 
 def texts(folder: Path) -> dict[Path, str]:
-    return generated.texts(PolicySet.load(Settings(), folder), [folder])
+    return generated.texts(PolicySet.examples(Settings(), folder), [folder])
 
 
 def replaced(folder: Path, file: str, old: str, new: str) -> None:

@@ -4,7 +4,11 @@ every machine; the limit leaves 5 % for another version of OPA.
 
 from __future__ import annotations
 
+import pytest
+
 from lab import placement_cost
+
+pytestmark = pytest.mark.lab
 
 LIMIT = 22_850 * 1.05
 """What a decision with 500 clusters takes, of which 150 are in the customer's jurisdictions. It

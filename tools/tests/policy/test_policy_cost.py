@@ -15,6 +15,8 @@ from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings, Toleration
 
+pytestmark = pytest.mark.lab
+
 FEW, MANY = 4_000, 32_000
 GROWTH = 20
 """The factor by which the processor time may grow from FEW to MANY: eight is linear, sixty-four

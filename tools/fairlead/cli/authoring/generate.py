@@ -33,7 +33,7 @@ def command(policies_folder: Path | None, settings_file: Path | None, output: st
     settings = options.load(settings_file)
     settings_folders = [Path(folder) for folder in settings.policies] or [policy_files.builtin()]
     folders = settings_folders if policies_folder is None else [policies_folder]
-    policies = PolicySet.load(settings, policies_folder)
+    policies = PolicySet.examples(settings, policies_folder)
     outdated = generated.outdated(generated.texts(policies, folders))
     atomic_files.write_all(outdated)
     out.files(list(outdated), output)

@@ -84,7 +84,7 @@ def command(
         raise UsageError(
             f"{', '.join(sorted(missing))}: only a checkout of Fairlead has what starts it"
         )
-    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    policies = PolicySet.examples(options.load(settings_file), policies_folder)
     loaded = verification.load(names, policies, None if target.kind == "embedded" else target)
     cases = library.load(path, policies)
     library.require_known(cases, policies)

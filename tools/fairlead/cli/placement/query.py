@@ -27,15 +27,7 @@ from fairlead.common.errors import UsageError
     multiple=True,
     help="An argument of the query; repeatable.",
 )
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    metavar="FILE|FOLDER|-",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Manifests of a file or folder, as kubectl has it; repeatable.",
-)
+@options.manifest_flag("paths")
 @click.option(
     "--member",
     "members",

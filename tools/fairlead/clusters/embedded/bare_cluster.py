@@ -119,11 +119,11 @@ class BareCluster:
             if isinstance(error, OSError):
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
                 remedy = "free some space" if full else "see that it can be written to"
-                what = (
+                problem = (
                     f"cluster {self.name!r} cannot be made in {self.path}: "
                     f"{error.strerror or error}"
                 )
-                raise FairleadError(f"{what}: {remedy} and try again") from error
+                raise FairleadError(f"{problem}: {remedy} and try again") from error
             raise
 
     def add_nodes(
@@ -154,13 +154,13 @@ class BareCluster:
         The token lasts as long as the cluster's certificates, as no kubelet renews it. Raises
         FairleadError.
         """
-        where = api_paths.joined("v1", namespace, "serviceaccounts", service_account, "token")
+        token_path = api_paths.joined("v1", namespace, "serviceaccounts", service_account, "token")
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": int(pki.VALID.total_seconds())},
         }
-        answer = self._objects().call("POST", where, request)
+        answer = self._objects().call("POST", token_path, request)
         token = path.with_name(f"{path.name}.token")
         atomic_files.write_private(token, answer["status"]["token"].encode())
         ca = self._pki().ca.read_bytes()
@@ -293,10 +293,10 @@ class BareCluster:
         """Create everything that the servers read: keys, certificates, kubeconfigs and free
         ports.
         """
-        taken = dict(
+        port_numbers = dict(
             zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True)
         )
-        url = f"https://{ports.HOST}:{taken['kube-apiserver']}"
+        url = f"https://{ports.HOST}:{port_numbers['kube-apiserver']}"
         keys = pki.create(
             self._pki().folder,
             cluster=self._context(),
@@ -305,7 +305,7 @@ class BareCluster:
         )
         atomic_files.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
         return control_plane.ControlPlane(
-            programs, keys, taken, self.path / "etcd", STAGES, further, workloads
+            programs, keys, port_numbers, self.path / "etcd", STAGES, further, workloads
         )
 
     def _start(

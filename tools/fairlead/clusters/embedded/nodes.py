@@ -53,8 +53,8 @@ def manifests(
                 "metadata": {"name": name, "labels": all_labels},
                 "spec": spec,
             }
-            if own := resources.get(pool):
-                amounts = {**_RESOURCES, **own}
+            if amounts_of_pool := resources.get(pool):
+                amounts = {**_RESOURCES, **amounts_of_pool}
                 nodes[name]["status"] = {"capacity": amounts, "allocatable": amounts}
     return list(nodes.values())
 

@@ -92,12 +92,12 @@ def evaluated(intent: Intent, value: Any, names: Mapping[str, Any]) -> Any:
 
 
 def combinations(
-    intent: Intent, each: Mapping[str, Any], names: Mapping[str, Any]
+    intent: Intent, lists: Mapping[str, Any], names: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """The names with every combination of the items of the lists. Raises InputError."""
-    if not each:
+    if not lists:
         yield dict(names)
         return
-    (name, items), *further = each.items()
+    (name, items), *further = lists.items()
     for item in evaluated(intent, items, names):
         yield from combinations(intent, dict(further), {**names, name: item})

@@ -18,4 +18,4 @@ class KyvernoRenderer:
         """See fairlead.engines.base.Renderer."""
         require_definitions(self.name, policies.active)
         rendered = manifests.render(policies.active, policies.settings)
-        return [policy for each in rendered for policy in each.policies]
+        return [policy for instance in rendered for policy in instance.policies]

@@ -55,5 +55,5 @@ def identity(definition: Mapping[str, Any]) -> tuple[str, str]:
     definition defines.
     """
     spec = definition["spec"]
-    version = next(each["name"] for each in spec["versions"] if each["served"])
+    version = next(entry["name"] for entry in spec["versions"] if entry["served"])
     return f"{spec['group']}/{version}", str(spec["names"]["kind"])
