@@ -11,23 +11,22 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import federations
 import pytest
 from waits import until
 
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deploy, deployed_state, diagnostics, up
+from fairlead.operations import deploy, deployed_state, diagnostics
 from fairlead.operations.up import started
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Settings
@@ -229,21 +228,8 @@ def pod() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def member_clusters() -> Iterator[dict[str, EmbeddedCluster]]:
-    """Running member clusters, by the names that decisions have for them; for all tests."""
-    with ExitStack() as running:
-        yield {
-            name: running.enter_context(
-                up.member(f"{name}-{os.getpid()}", SETTINGS, {"pool1": 2}, progress=Progress())
-            )
-            for name in federations.CLUSTERS
-        }
-
-
-@pytest.fixture
-def federation(
-    member_clusters: dict[str, EmbeddedCluster], request: pytest.FixtureRequest
-) -> federations.Federation:
-    """The members, with a namespace of the test's own."""
-    number = request.session.items.index(request.node)
-    return federations.Federation(member_clusters, f"shop-{number}")
+def bare_cluster() -> Iterator[BareCluster]:
+    """A running cluster without Fairlead; for all tests."""
+    with BareCluster(f"bare-{os.getpid()}") as running:
+        running.start_control_plane(progress=Progress())
+        yield running
