@@ -1,9 +1,10 @@
-# A thin front: each target is one `fairlead` command. `make help` lists them.
+# A thin front: each target is one command of `fairlead`, or of the laboratory (lab/). `make help` lists them.
 .DEFAULT_GOAL := help
 .PHONY: help
 PYTHON ?= python3
 VENV ?= .venv
 FAIRLEAD := $(VENV)/bin/fairlead
+LAB := $(VENV)/bin/python -m lab
 
 help: ## list the targets, and the variables that choose a cluster and images
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 22
@@ -33,7 +34,7 @@ requirements: ## pin requirements.in again into requirements.txt
 	  --output-file requirements.txt requirements.in requirements-dev.in
 
 # The everyday commands. ARGS hands further flags through: make up ARGS='--nodes 3'
-.PHONY: demo demo-federation demo-access up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval audit diff verify integration test settings tools
+.PHONY: demo demo-federation demo-access up down status deploy logs logs-sidecar update-rego force-update-rego rotate-token eval verify integration test
 
 demo: $(READY) ## see on a real API server where pods land and which are refused
 	$(FAIRLEAD) demo $(ARGS)
@@ -75,61 +76,34 @@ FILE ?= testdata/review.json
 eval: $(READY) ## show the decision for one review or manifest: make eval FILE=...
 	$(FAIRLEAD) eval $(FILE) $(ARGS)
 
-audit: $(READY) ## show what the policies would change or refuse in a cluster
-	$(FAIRLEAD) audit $(ARGS)
-
-diff: $(READY) ## show which decisions changed policies would change there
-	$(FAIRLEAD) diff $(ARGS)
-
 verify: $(READY) ## run every conformance case on every engine
 	$(FAIRLEAD) verify $(ARGS)
 
 integration: $(READY) ## the same; in a KIND or existing cluster, all integration tests there
-	$(FAIRLEAD) $(if $(filter embedded,$(FAIRLEAD_CLUSTER)),verify,e2e) $(ARGS)
+	$(if $(filter embedded,$(FAIRLEAD_CLUSTER)),$(FAIRLEAD) verify,$(LAB) e2e) $(ARGS)
 
 .PHONY: chaos
 chaos: $(READY) ## break every component under load for ten minutes: make chaos ARGS='--seconds 60 --seed 1'
-	$(FAIRLEAD) chaos $(ARGS)
+	$(LAB) chaos $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(READY) ## send odd requests, malformed reviews and load to OPA: make fuzz ARGS='guard --seed 1'
-	$(FAIRLEAD) fuzz $(ARGS)
+	$(LAB) fuzz $(ARGS)
 
 .PHONY: bench
 bench: $(READY) ## measure Fairlead and its peers side by side, into bench/results.json: make bench ARGS=--quick
-	$(VENV)/bin/python bench/run.py $(ARGS)
+	$(LAB) bench $(ARGS)
 
 .PHONY: scale
 scale: $(READY) ## place 20,000 pods in one cluster, into bench/scale.json with a picture: make scale ARGS='--pods 200 --namespaces 50 --nodes 10'
-	$(VENV)/bin/python bench/scale.py $(ARGS)
+	$(LAB) scale $(ARGS)
 
-.PHONY: figures figures-access figures-bundle figures-engines figures-gate figures-placement figures-visibility simulate
-figures-access: $(READY) ## measure when access begins and ends, into bench/access.json: make figures-access ARGS='--only windows'
-	$(VENV)/bin/python bench/access.py $(ARGS)
-
-figures-bundle: $(READY) ## measure how 20 OPAs follow signed bundles, into bench/bundle.json: make figures-bundle ARGS='--opas 5'
-	$(VENV)/bin/python bench/bundle.py $(ARGS)
-
-simulate: $(READY) ## play a relabelling of 1,000 namespaces and an outage of OPA on 100 clusters, into bench/simulation.json
-	$(VENV)/bin/python bench/simulation.py $(ARGS)
-
-figures-engines: $(READY) ## measure what each engine costs, into bench/engines.json: make figures-engines ARGS='--rounds 50'
-	$(VENV)/bin/python bench/engines.py $(ARGS)
-
-figures-gate: $(READY) ## measure how fast fairlead eval is as a gate, into bench/gate.json: make figures-gate ARGS='--runs 10'
-	$(VENV)/bin/python bench/gate.py $(ARGS)
-
-figures-placement: $(READY) ## measure how long a decision about clusters takes, into bench/placement.json: make figures-placement
-	$(VENV)/bin/python bench/placement.py $(ARGS)
-
-figures-visibility: $(READY) ## measure how long fairlead query and what-if take, into bench/visibility.json: make figures-visibility
-	$(VENV)/bin/python bench/visibility.py $(ARGS)
-
-figures: $(READY) ## measure how fast it recovers, into bench/resilience.json: make figures ARGS='--only kills'
-	$(VENV)/bin/python bench/recovery.py $(ARGS)
-
-test: $(READY) ## check, lint and test everything
+test: $(READY) ## check, lint and test, without what `make test-all` adds: about 15 minutes on two cores
 	$(FAIRLEAD) test $(ARGS)
+
+.PHONY: test-all
+test-all: $(READY) ## the same with the laboratory, all conformance cases, image, KIND and toolchain: about an hour
+	$(LAB) test --all $(ARGS)
 
 # By hand, in a KIND cluster: docs/kind.md. fairlead itself reads these variables:
 #
@@ -145,7 +119,7 @@ test: $(READY) ## check, lint and test everything
 .PHONY: kind-start kind-deploy kind-stop
 
 MADE := $(if $(wildcard .fairlead/fairlead),,$(wildcard .fairlead/kind-$(or $(KIND_CLUSTER_NAME),fairlead)/containers.json))
-status deploy logs logs-sidecar update-rego force-update-rego rotate-token audit diff integration: \
+status deploy logs logs-sidecar update-rego force-update-rego rotate-token integration: \
   export FAIRLEAD_CLUSTER ?= $(if $(MADE),kind,embedded)
 
 kind-start: $(READY) ## create a KIND cluster, and load the images into it
@@ -157,32 +131,15 @@ kind-deploy: $(READY) ## the same, and deploy OPA, its sidecar, the policies and
 kind-stop: $(READY) ## remove it
 	$(FAIRLEAD) down --cluster kind $(ARGS)
 
-settings: $(READY) ## show the settings in force
-	$(FAIRLEAD) settings $(ARGS)
-
-tools: $(READY) ## list the programs that Fairlead runs, and where they are
-	$(FAIRLEAD) tools $(ARGS)
-
 .PHONY: image docker-e2e
 image: $(READY) ## build the image of the sidecar and of OPA's proxy
 	$(FAIRLEAD) image $(ARGS)
 
 docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FAIRLEAD_CLUSTER=kind (default) or embedded
-	$(FAIRLEAD) docker-e2e $(ARGS)
+	$(LAB) docker-e2e $(ARGS)
 
 .PHONY: generate
-generate: $(READY) ## write the files that are made from the policies' METADATA and cases again, and the kustomize base
+generate: $(READY) ## write what is made from policies, settings and cases again: pages, tables, golden files, the kustomize base
 	$(FAIRLEAD) generate --policies policies
+	$(LAB) generate $(ARGS)
 	$(FAIRLEAD) render --kustomize integration/kustomize
-
-.PHONY: golden
-golden: $(READY) ## write what each engine renders of the settings in testdata/golden again
-	$(FAIRLEAD) generate --golden
-
-.PHONY: kustomize
-kustomize: $(READY) ## write the kustomize base of the default settings again, into integration/kustomize
-	$(FAIRLEAD) render --kustomize integration/kustomize $(ARGS)
-
-.PHONY: pictures
-pictures: $(READY) ## capture the README's terminal picture again
-	$(VENV)/bin/python tools/capture.py docs/demo.svg 'make demo' $(FAIRLEAD) demo

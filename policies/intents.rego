@@ -1,4 +1,4 @@
-# Made from the METADATA of the policies by `make generate`: change that instead.
+# Made from the intent.yaml of the policies by `make generate`: change that instead.
 
 # METADATA
 # title: Intents

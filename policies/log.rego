@@ -116,7 +116,7 @@ _long_patch := [{"op": "upsert", "path": "/result/response/patch", "value": text
 } else := []
 
 # What is shown of a plain review, as nearly all are: of a pod whose values are so few and short that all of them are shown.
-# The rules below show the same at up to three times the allocations: `fairlead fuzz log` compares the two. A call of a function
+# The rules below show the same at up to three times the allocations: `python -m lab fuzz log` compares the two. A call of a function
 # costs 15 to 40 allocations and a named constant 20, so the fields and limits stand here as they are, and one check is for
 # the values of all fields.
 _plain := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": object.union(request, {

@@ -62,8 +62,8 @@ _decisions := decisions if {
 
 # METADATA
 # description: |
-#   Whether each intent decides, and refuses nothing, whether it has a say in the request or not; for health.rego. Only
-#   this module uses the intents' packages, because a new revision takes over when one module is replaced.
+#   True if every intent gives a decision without a refusal; health.rego uses it as a self-test. It is here because only
+#   this module uses the intents' packages: a new revision takes over when one module is replaced.
 admitted_by_all if {
 	every intent in intents.names {
 		count(intents.decisions[intent].deny) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.kube import clients
-from fairlead.kube.rest import Response
+from fairlead.kube.responses import Response
 
 RBAC = "rbac.authorization.k8s.io"
 GROUP = "access.fairlead.dev"

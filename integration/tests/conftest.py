@@ -1,40 +1,31 @@
-"""Fixtures: one cluster for all tests with the same sidecar. Tests ask for `cluster` and do not
-know where it runs.
+"""Fixtures: tests ask for `cluster`, and do not know where it runs. See profiles.
 
-FAIRLEAD_CLUSTER chooses it: embedded (the default) starts one that ends with the tests. kind and
-context use an existing one (KIND_CLUSTER_NAME, FAIRLEAD_CONTEXT). Never use one that anybody needs:
-the tests change its policies and labels.
+FAIRLEAD_CLUSTER chooses it: embedded (the default) starts those of the profiles, which end with
+their tests. kind and context use an existing one (KIND_CLUSTER_NAME, FAIRLEAD_CONTEXT), where the
+tests of the default profile run that need nothing of this machine. Never use one that anybody
+needs: the tests change its policies and labels.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
+from foreign import Foreign
+from profiles import DEFAULT, EMBEDDED, SETTINGS, Running
 from waits import until
 
-from fairlead.clusters import registry
+from fairlead.clusters import remote
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import sidecars
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deploy, deployed_state, diagnostics
-from fairlead.operations.up import started
-from fairlead.settings.images import overridden
-from fairlead.settings.models import Images, Settings
+from fairlead.operations import deployed_state, uninstall
+from fairlead.settings.models import Settings
 
-TARGET = registry.of_environment()
-EMBEDDED = TARGET.kind == "embedded"
-SETTINGS = Settings(images=overridden(Images(), os.environ))
-POOLS = {"pool1": 1, "pool2": 1}
 # The one image that every cluster has that decides by OPA.
 CONTAINERS = [
     {
@@ -44,19 +35,16 @@ CONTAINERS = [
     }
 ]
 _numbers = itertools.count()
+_running = Running()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "embedded(why): runs on an embedded cluster alone, for this reason"
     )
-    config.addinivalue_line(
-        "markers", "long: takes minutes, and therefore begins before the others"
-    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         marker = item.get_closest_marker("embedded")
         if marker and not EMBEDDED:
@@ -64,52 +52,50 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"an embedded cluster alone: {why}"))
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of a module with each sidecar of its SIDECARS, by default only `sync`; in an
-    existing cluster with its own.
-    """
-    if "shared_sidecar" in metafunc.fixturenames:
-        names = getattr(metafunc.module, "SIDECARS", [sidecars.SYNC.name]) if EMBEDDED else [""]
-        ids = names if len(names) > 1 else [pytest.HIDDEN_PARAM]
-        metafunc.parametrize("shared_sidecar", names, indirect=True, ids=ids, scope="session")
+def pytest_collection_finish(session: pytest.Session) -> None:
+    _running.expect(session.items)
 
 
-@pytest.fixture(scope="session")
-def shared_sidecar(request: pytest.FixtureRequest) -> str:
-    """The sidecar of the shared cluster; unknown in an existing one. It is no parameter of
-    `cluster`, because that would keep the cluster of a module that has its own `cluster` to the
-    end of the session.
-    """
-    sidecar: str = request.param
-    return sidecar
-
-
-@pytest.fixture(scope="session")
-def cluster(shared_sidecar: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster with the default settings. An embedded one ends with this process in any case."""
-    with _embedded(shared_sidecar) if EMBEDDED else _found() as running:
-        yield running
-        if request.session.testsfailed and (folder := os.environ.get("FAIRLEAD_LOGS")):
-            diagnostics.collect(running, Path(folder) / running.name)
-
-
-@contextmanager
-def _embedded(sidecar: str) -> Iterator[Cluster]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
     try:
-        sidecars.SIDECARS[sidecar].command()
-    except UsageError as error:
-        pytest.skip(str(error))
-    with started(
-        f"test-{sidecar}-{os.getpid()}", SETTINGS, POOLS, sidecar=sidecar, progress=Progress()
-    ) as running:
-        yield running
+        yield
+    finally:
+        _running.finish(item, nextitem)
 
 
-@contextmanager
-def _found() -> Iterator[Cluster]:
-    running = registry.find(TARGET)
-    deploy.deploy(running, SETTINGS, progress=Progress())
-    yield running
+@pytest.hookimpl(trylast=True)  # after the fixtures of the last module
+def pytest_sessionfinish() -> None:
+    _running.end_all()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of a module in the clusters of its PROFILES; an existing cluster is one."""
+    if "profile" in metafunc.fixturenames:
+        names = getattr(metafunc.module, "PROFILES", [DEFAULT]) if EMBEDDED else [DEFAULT]
+        ids = names if len(names) > 1 else [pytest.HIDDEN_PARAM]
+        metafunc.parametrize("profile", names, indirect=True, ids=ids, scope="module")
+
+
+@pytest.fixture(scope="module")
+def profile(request: pytest.FixtureRequest) -> str:
+    """The name of the cluster's profile."""
+    return str(getattr(request, "param", DEFAULT))
+
+
+@pytest.fixture(scope="module")
+def cluster(profile: str) -> Any:
+    """The cluster of the module's profile, as all its tests share it."""
+    return _running.get(profile)
+
+
+@pytest.fixture(scope="module")
+def undeployed(cluster: Foreign) -> Iterator[Foreign]:
+    """The cluster of the profile foreign, without Fairlead at first and in the end."""
+    yield cluster
+    deployed = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
+    uninstall.uninstall(deployed, progress=Progress())
+    deployed.stop()
 
 
 @pytest.fixture(scope="session")
@@ -118,7 +104,7 @@ def settings() -> Settings:
     return SETTINGS
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def objects(cluster: Cluster) -> clients.Objects:
     """The cluster's API, as its administrator."""
     return cluster.objects()
@@ -225,11 +211,3 @@ def pod() -> Callable[..., dict[str, Any]]:
         }
 
     return make
-
-
-@pytest.fixture(scope="session")
-def bare_cluster() -> Iterator[BareCluster]:
-    """A running cluster without Fairlead; for all tests."""
-    with BareCluster(f"bare-{os.getpid()}") as running:
-        running.start_control_plane(progress=Progress())
-        yield running

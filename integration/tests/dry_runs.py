@@ -39,7 +39,7 @@ def writer(kubeconfig: Path) -> Iterator[list[Any]]:
     ended = threading.Event()
 
     def write() -> None:
-        own = clients.Objects(clients.connect(kubeconfig))
+        own = clients.Objects(kubeconfig)
         while not ended.wait(_PAUSE):
             try:
                 selectors.append(selector(own, pod("mapped")))

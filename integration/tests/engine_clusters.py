@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import command_line
+
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.engines import enforcement
+from fairlead.operations import up
 from fairlead.settings.models import Settings
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -20,9 +21,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @contextmanager
 def started(name: str, engine: str) -> Iterator[EmbeddedCluster]:
     """A cluster with the namespaces `mapped`, which is mapped to pool1, and `free`."""
-    with enforcement.started(
-        name, Settings(), {"pool1": 1}, engine=engine, progress=Progress()
-    ) as cluster:
+    with up.started(name, Settings(), {"pool1": 1}, engine=engine, progress=Progress()) as cluster:
         objects = cluster.objects()
         for namespace, labels in (("mapped", {"agentpool": "pool1"}), ("free", {})):
             metadata = {"name": namespace, "labels": labels}
@@ -34,10 +33,10 @@ def commands(cluster: EmbeddedCluster, folder: Path) -> Run:
     """Runs `fairlead` on the cluster. The settings file is written into the folder."""
 
     def run(*arguments: str, settings: str | None = None) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
+        chosen: tuple[str, ...] = ("--name", cluster.name)
         if settings is not None:
             (folder / "fairlead.yaml").write_text(settings)
-            argv += ["--settings", str(folder / "fairlead.yaml")]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600)
+            chosen += ("--settings", str(folder / "fairlead.yaml"))
+        return command_line.fairlead(*arguments, *chosen)
 
     return run

@@ -9,7 +9,6 @@ as in managed clusters (Konnectivity).
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 import socketserver
@@ -280,9 +279,9 @@ class _Connect(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Foreign]:
+def started(name: str, folder: Path) -> Iterator[Foreign]:
     """A foreign cluster with two node pools and without Fairlead."""
-    with Foreign(f"foreign-{os.getpid()}", folder).up() as cluster:
+    with Foreign(name, folder).up() as cluster:
         objects = cluster.objects()
         until(
             lambda: objects.get("v1", "ServiceAccount", "default", "default"),

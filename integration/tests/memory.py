@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.checks.fuzz import limits
+from lab.fuzz import limits
 
 
 def peak(pid: int | None) -> int:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 from waits import DEADLINE
 
-from fairlead.checks.bench import second_api_server
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from lab.bench import second_api_server as server
 
 
-def start_second(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
-    """Start another API server like the first, and write an administrator's kubeconfig for it."""
-    url = second_api_server.start(cluster, {}, deadline=DEADLINE)
+@contextmanager
+def second_api_server(cluster: EmbeddedCluster, kubeconfig: Path) -> Iterator[None]:
+    """Another API server like the first during the block. Writes an administrator's kubeconfig for
+    it.
+    """
+    url = server.start(cluster, {}, deadline=DEADLINE)
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = url
     kubeconfig.write_text(yaml.safe_dump(document))
+    try:
+        yield
+    finally:
+        cluster.stop_server(server.NAME)

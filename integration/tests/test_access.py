@@ -23,18 +23,20 @@ from access_world import (
     path,
     role,
 )
+from applied import applied, namespace_manifest
+from foreign import Foreign
 from waits import until
 
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.engines.live import clusters
 from fairlead.kube import clients
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
+PROFILES = ["foreign"]
 pytestmark = pytest.mark.embedded("it has no policies but these")
 
 CONTROLLER = "system:serviceaccount:metacontroller:metacontroller"
@@ -52,7 +54,6 @@ def rendered(access: object) -> list[dict[str, Any]]:
 
 RESOURCES = ["transientrolebindings", CLUSTER, "transientrolebindings/status"]
 WORLD = [
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
     role("reader", {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}),
     # All of it but `approve`, and more than any tenant has about bindings.
     role(
@@ -83,13 +84,15 @@ WORLD = [
 
 
 @pytest.fixture(scope="module")
-def users() -> Iterator[Users]:
+def users(undeployed: Foreign) -> Iterator[Users]:
     """Users of a cluster with the kinds and guards in force, without approvers."""
-    with clusters.bare(Progress()) as cluster:
-        objects = cluster.objects()
-        for manifest in [*WORLD, *rendered(access={"controller": CONTROLLER})]:
-            objects.apply(manifest)
-        asking = Users(cluster.kubeconfig)
+    manifests = [
+        namespace_manifest(NAMESPACE),
+        *WORLD,
+        *rendered(access={"controller": CONTROLLER}),
+    ]
+    with applied(undeployed.objects(), manifests):
+        asking = Users(undeployed.kubeconfig)
         until(
             lambda: asking.create("dev", "probe").status == 403,
             what="the kinds and their guard are in force",
@@ -343,7 +346,7 @@ def test_nobody_makes_a_binding_that_the_controller_would_try_to_adopt(users: Us
 @pytest.fixture
 def with_approvers(users: Users) -> Iterator[None]:
     """In force meanwhile: access has to be approved by a member of the group leads."""
-    objects = clients.Objects(clients.connect(users.kubeconfig))
+    objects = clients.Objects(users.kubeconfig)
     for manifest in rendered(access={"controller": CONTROLLER, "approvers": ["leads"]}):
         objects.apply(manifest)
     until(

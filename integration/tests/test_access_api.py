@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import POOLS, SETTINGS
+from profiles import EVERYTHING
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, drift, push, rotate, uninstall
-from fairlead.operations.up import started
-from fairlead.settings.access import Access
+from fairlead.policy.policy_set import PolicySet
 
+PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
 
-WANTED = SETTINGS.model_copy(update={"access": Access()})
+WITHOUT = EVERYTHING.model_copy(update={"access": None})
 PATH = "/v0/data/controller"
 EXTENSIONS = ("apiextensions.k8s.io/v1", "CustomResourceDefinition", None)
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -42,11 +41,10 @@ REQUEST = {
 
 
 @pytest.fixture(scope="module")
-def wanting() -> Iterator[Cluster]:
+def wanting(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster whose OPA decides on transient role bindings."""
-    name = f"test-access-{os.getpid()}"
-    with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
-        yield cluster
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 def scoped_tokens(cluster: Cluster) -> tuple[str, ...]:
@@ -107,8 +105,8 @@ def test_a_request_that_cannot_be_read_is_no_answer(wanting: Cluster) -> None:
 
 
 def test_a_push_leaves_the_path_and_its_answers(wanting: Cluster) -> None:
-    changed = WANTED.model_copy(update={"contact": "#platform"})
-    result = push.push(wanting, changed, progress=Progress())
+    changed = EVERYTHING.model_copy(update={"contact": "#platform"})
+    result = push.push(wanting, PolicySet.load(changed), progress=Progress())
     assert [warning for warning in result["warnings"] if "no decision" in warning] == []
     assert asked(wanting, REQUEST, token=scoped_tokens(wanting)[0])[0] == 200
 
@@ -120,7 +118,7 @@ def test_what_guards_it_is_compared_and_goes_with_the_rest(wanting: Cluster) -> 
     guard = ("ValidatingAdmissionPolicyBinding", "fairlead-access")
     objects.delete(ADMISSION, *guard)
     assert changed(wanting) == [guard]
-    deploy.deploy(wanting, SETTINGS, progress=Progress())
+    deploy.deploy(wanting, PolicySet.load(WITHOUT), progress=Progress())
     assert objects.get(ADMISSION, "ValidatingAdmissionPolicy", "fairlead-access-bindings") is None
     # Without the kinds, the cluster would delete all transient bindings.
     kept = [each["metadata"]["name"] for each in objects.list(*EXTENSIONS)]

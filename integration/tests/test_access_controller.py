@@ -13,27 +13,27 @@ from typing import Any
 
 import pytest
 from access_world import BINDINGS, CLUSTER, GROUP, NAMESPACE, RBAC, Users, bound, path, role
+from applied import applied
 from click.testing import CliRunner
-from conftest import POOLS, SETTINGS
+from profiles import EVERYTHING, SETTINGS
 from waits import until
 
 from fairlead.access import instants, requests
 from fairlead.access.requests import Request
-from fairlead.cli.access import command
+from fairlead.cli.operations.access import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
 from fairlead.deployment.names import ACCESS
-from fairlead.engines import enforcement
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, transient_access, uninstall
-from fairlead.operations.up import started
-from fairlead.settings.access import Access
+from fairlead.policy.policy_set import PolicySet
 
+PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
 
-WANTED = SETTINGS.model_copy(update={"access": Access(roles=["reader", "missing"])})
+WITHOUT = EVERYTHING.model_copy(update={"access": None})
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 WORLD = [
@@ -135,12 +135,10 @@ def send(cluster: EmbeddedCluster, number: signal.Signals, server: str = ACCESS)
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    name = f"test-control-{os.getpid()}"
-    with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
-        for manifest in WORLD:
-            cluster.objects().apply(manifest)
+def world(cluster: EmbeddedCluster) -> Iterator[World]:
+    with applied(cluster.objects(), WORLD):
         yield World(cluster)
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 def test_a_subject_has_the_role_in_the_window_alone(world: World) -> None:
@@ -512,9 +510,9 @@ def test_what_would_stay_for_good_is_ended_first(world: World) -> None:
     world.create("forgotten", -1, 3600)
     until(lambda: world.reason("forgotten") == "Granted", "forgotten has access")
     with pytest.raises(UsageError, match="would give access for good without the controller"):
-        deploy.deploy(cluster, SETTINGS, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(WITHOUT), progress=Progress())
     with pytest.raises(UsageError, match="would give access for good without the controller"):
-        enforcement.deploy(cluster, SETTINGS, engine="cel", progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(SETTINGS), engine="cel", progress=Progress())
     assert world.can("forgotten")
     uninstall.uninstall(cluster, progress=Progress())
     assert not world.can("forgotten")

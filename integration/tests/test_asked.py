@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from waits import until
 
 from fairlead.analysis import asked
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, clients
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.kube.rest import Rest
 from fairlead.operations import decision_logs
 from fairlead.settings.models import Settings
 
@@ -211,7 +211,7 @@ def test_what_is_said_to_be_asked_is_asked(
         Row("an eviction", False, eviction, below="pods/eviction"),
     ]
     assert len({row.what for row in rows}) == len(rows)
-    rest = Rest(clients.connect(cluster.kubeconfig))
+    rest = Objects(cluster.kubeconfig)
     reviews = [_sent(objects, rest, row) for row in rows]
     marker = pod("marker", mapped)
     _sent(objects, rest, Row("the last", True, marker))
@@ -229,7 +229,7 @@ def test_what_is_said_to_be_asked_is_asked(
     said = asked.ask(
         asked.of_cluster(cluster, settings),
         reviews,
-        cluster.namespaces(),
+        cluster.objects().namespaces(),
         complete=True,
         progress=Progress(),
     )
@@ -260,7 +260,7 @@ def test_eval_follows_the_webhooks_of_the_cluster(
     assert exempt["reason"].startswith('namespace "kube-system" is exempt; ')
 
 
-def _sent(objects: clients.Objects, rest: Rest, row: Row) -> Object:
+def _sent(objects: clients.Objects, rest: Objects, row: Row) -> Object:
     """Send the request, and return the review that describes it."""
     manifest, place = row.manifest, row.manifest["metadata"]
     key = (manifest["apiVersion"], manifest["kind"], place["name"], place.get("namespace"))
@@ -272,7 +272,7 @@ def _sent(objects: clients.Objects, rest: Rest, row: Row) -> Object:
         path = f"{root}/namespaces/{place['namespace']}/{row.below}".replace(
             resource, f"{resource}/{place['name']}", 1
         )
-        assert rest.call("POST" if row.operation == "CREATE" else "PUT", path, manifest).ok
+        assert rest.request("POST" if row.operation == "CREATE" else "PUT", path, manifest).ok
         review = admission_reviews.build(
             manifest, operation=row.operation, sub_resource=subresource
         )

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.checks.bench import load, requests, saturation
-from fairlead.checks.bench.ground import Ground
-from fairlead.checks.bench.peers import NO_POLICY, PEERS
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.pki.certificates import CA
+from lab.bench import load, requests, saturation
+from lab.bench.ground import Ground
+from lab.bench.peers import NO_POLICY, PEERS
 
-pytestmark = pytest.mark.embedded("it measures processes of this machine")
+pytestmark = [pytest.mark.lab, pytest.mark.embedded("it measures processes of this machine")]
 
 
 def test_requests_are_measured_beside_those_without_a_policy(

@@ -6,11 +6,15 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+import left_out
 import pytest
 
-from fairlead.checks.bench import ground, memory, pushes, requests, runs, starts
-from fairlead.checks.bench.ground import POOL, Ground
-from fairlead.checks.bench.peers import (
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
+from lab.bench import ground, memory, pushes, requests, runs, starts
+from lab.bench.ground import POOL, Ground
+from lab.bench.peers import (
     EMPTIEST,
     OPA,
     PEERS,
@@ -18,13 +22,9 @@ from fairlead.checks.bench.peers import (
     Peer,
     settings_of,
 )
-from fairlead.common.errors import UsageError
-from fairlead.common.progress import Progress
-from fairlead.deployment import sidecars
-from fairlead.engines.gatekeeper import controller as gatekeeper
-from fairlead.programs import toolchain
+from lab.engines.gatekeeper import controller as gatekeeper
 
-pytestmark = pytest.mark.embedded("it measures processes of this machine")
+pytestmark = [pytest.mark.lab, pytest.mark.embedded("it measures processes of this machine")]
 _PUSH = "from a push to its first decision"
 
 
@@ -76,7 +76,7 @@ def test_opa_with_kube_mgmt_is_measured_beside_its_floor_in_a_cluster_of_its_own
     try:
         sidecars.KUBE_MGMT.command()
     except UsageError as error:
-        pytest.skip(str(error))
+        left_out.skip("kube-mgmt", str(error))
     monkeypatch.setattr(requests, "LATENCY", {2: 6})
     suites = ("latency", "memory", "changes")
     plan = dataclasses.replace(
@@ -100,10 +100,7 @@ def test_opa_with_kube_mgmt_is_measured_beside_its_floor_in_a_cluster_of_its_own
     assert all(row["p50"] > 0 for row in rows)
 
 
-@pytest.mark.skipif(
-    toolchain.states([gatekeeper.PROGRAM])[0].path is None,
-    reason="Gatekeeper is not built: `fairlead tools --build gatekeeper` builds it",
-)
+@left_out.unless_built(gatekeeper.PROGRAM)
 def test_a_change_of_gatekeepers_objects_is_measured(with_opa: Ground) -> None:
     peer = named("Gatekeeper")
     peer.prepare(with_opa)
@@ -137,7 +134,7 @@ def test_the_memory_of_opa_and_its_sidecar_is_measured_with_unmapped_and_mapped_
 ):
     with ground.prepared(Progress()) as own:
         rows = list(memory.of_deployment(own, OPA.label, 20, 2))
-        labels = own.rest.call("GET", "/api/v1/namespaces/team-19").body["metadata"]["labels"]
+        labels = own.api.request("GET", "/api/v1/namespaces/team-19").body["metadata"]["labels"]
     metric = "memory of OPA and its sidecar"
     assert identities(rows) == [("memory", "Fairlead opa", n, metric, "MiB") for n in (0, 20, 20)]
     assert [row["mapped"] for row in rows] == [False, False, True]

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fairlead.cli.policies import command
+from fairlead.cli.operations.policies import command
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import BUNDLES_ANNOTATION, NAMESPACE, OPA, POLICIES
-from fairlead.engines import enforcement
 from fairlead.kube import clients
+from fairlead.operations import deploy, push, rollback, status
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 URL = "https://policies.example.com"
@@ -41,23 +42,23 @@ def following(cluster: Cluster, objects: clients.Objects) -> Iterator[Cluster]:
 
 COMMANDS: dict[str, tuple[Callable[[Cluster, Settings], Any], str]] = {
     "push": (
-        lambda cluster, settings: enforcement.push(cluster, settings, progress=SILENT),
-        "fairlead bundle push",
+        lambda cluster, settings: push.push(cluster, PolicySet.load(settings), progress=SILENT),
+        "fairlead bundle sign",
     ),
     "rollback": (
-        lambda cluster, _: enforcement.rollback(cluster, None, progress=SILENT),
-        "fairlead bundle push",
+        lambda cluster, _: rollback.rollback(cluster, None, progress=SILENT),
+        "fairlead bundle sign",
     ),
     "deploy": (
-        lambda cluster, settings: enforcement.deploy(cluster, settings, progress=SILENT),
+        lambda cluster, settings: deploy.deploy(cluster, PolicySet.load(settings), progress=SILENT),
         "kubectl apply -k",
     ),
     "deploy --diff": (
-        lambda cluster, settings: enforcement.plan(cluster, settings, progress=SILENT),
+        lambda cluster, settings: deploy.plan(cluster, PolicySet.load(settings), progress=SILENT),
         "kubectl apply -k",
     ),
     "deploy --check": (
-        lambda cluster, settings: enforcement.check(cluster, settings),
+        lambda cluster, settings: deploy.check(cluster, PolicySet.load(settings), progress=SILENT),
         "kubectl apply -k",
     ),
 }
@@ -75,13 +76,13 @@ def test_what_would_have_no_effect_is_refused(
 
 
 def test_status_and_policies_say_where_the_policies_come_from(following: Cluster) -> None:
-    status = enforcement.status(following)
-    assert status["bundles"] == URL
-    assert f"the ConfigMap {POLICIES} is there, but" in " ".join(status["problems"])
+    shown = status.status(following)
+    assert shown["bundles"] == URL
+    assert f"the ConfigMap {POLICIES} is there, but" in " ".join(shown["problems"])
     arguments = ["--cluster", following.kind, "--name", following.name]
     result = CliRunner().invoke(command, arguments)
     assert f"not listed: the policies in the signed bundles of {URL}" in result.stderr
 
 
 def test_other_clusters_follow_none(cluster: Cluster) -> None:
-    assert enforcement.status(cluster)["bundles"] is None
+    assert status.status(cluster)["bundles"] is None

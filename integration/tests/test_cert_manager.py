@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import left_out
 import pytest
 import yaml
 from waits import until
@@ -33,6 +34,7 @@ from fairlead.kube import clients
 from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.operations.up import started
 from fairlead.pki.certificates import CA
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it brings cluster-wide definitions")
@@ -50,7 +52,7 @@ def definitions() -> list[dict[str, Any]]:
     """The resource definitions of cert-manager's Issuer and Certificate, from its Go module."""
     go = shutil.which("go")
     if go is None:
-        pytest.skip("there is no Go to fetch cert-manager's definitions with")
+        left_out.skip("Go", "it fetches cert-manager's definitions")
     done = subprocess.run(
         [go, "mod", "download", "-json", MODULE],
         capture_output=True,
@@ -61,7 +63,7 @@ def definitions() -> list[dict[str, Any]]:
     )
     module = json.loads(done.stdout or "{}")
     if done.returncode or module.get("Error"):
-        pytest.skip(f"{MODULE} is not available: {module.get('Error') or done.stderr}")
+        left_out.skip(MODULE, f"it is not available: {module.get('Error') or done.stderr}")
     assert module["Sum"] == SUM
     folder = Path(module["Dir"]) / "deploy" / "crds"
     return [
@@ -136,7 +138,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         f"cert-manager-{os.getpid()}", Settings(), {"pool1": 1}, progress=QUIET
     ) as running:
         with pytest.raises(UsageError, match="has no cert-manager"):
-            deploy.deploy(running, SETTINGS, progress=QUIET)
+            deploy.deploy(running, PolicySet.load(SETTINGS), progress=QUIET)
         objects = running.objects()
         for definition in installed:
             objects.apply(definition)
@@ -144,7 +146,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         # what cert-manager issues is another one
         objects.delete("v1", "Secret", "opa-tls", NAMESPACE)
         with CertManager(running, ROOT_CA).running():
-            deploy.deploy(running, SETTINGS, progress=QUIET)
+            deploy.deploy(running, PolicySet.load(SETTINGS), progress=QUIET)
         yield running
 
 
@@ -182,7 +184,7 @@ def test_cas_that_it_injects_stay_when_fairlead_deploys_again(
         ]
         assert applied
         assert not any("caBundle" in fields for fields in applied)
-    deploy.deploy(cluster, SETTINGS, progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=QUIET)
     assert comes(objects)
 
 

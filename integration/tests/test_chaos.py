@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from waits import DEADLINE
 
-from fairlead.checks.chaos import invariants, load, schedule
-from fairlead.checks.chaos.run import Options, run
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.settings.models import Settings
+from lab.chaos import invariants, load, schedule
+from lab.chaos.run import Options, run
+
+pytestmark = pytest.mark.lab
 
 OWN_CLUSTER = (
-    "it breaks a cluster of its own; `fairlead chaos --cluster kind` does so to one of KIND"
+    "it breaks a cluster of its own; `python -m lab chaos --cluster kind` does so to one of KIND"
 )
 
 

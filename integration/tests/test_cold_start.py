@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from foreign import Foreign, started
+from applied import applied, namespace_manifest
+from foreign import Foreign
 from waits import DEADLINE, until
 
 from fairlead.clusters import remote
@@ -14,9 +15,11 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded("it starts a cluster of its own from nothing")
+PROFILES = ["foreign"]
+pytestmark = pytest.mark.embedded("it starts a cluster from nothing")
 
 POOL = {"agentpool": "pool1"}
 # so that OPA is asked about every namespace that is not exempt
@@ -25,21 +28,13 @@ CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+def foreign(undeployed: Foreign) -> Iterator[Foreign]:
     """A foreign cluster with Fairlead and a mapped namespace."""
-    with started(tmp_path_factory.mktemp("foreign")) as cluster:
-        deployed = remote.RemoteCluster(cluster.context, cluster.kubeconfig)
-        deploy.deploy(deployed, SETTINGS, sidecar="sync", progress=Progress())
-        deployed.stop()
-        objects = cluster.objects()
-        objects.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": "mapped", "labels": POOL},
-            }
-        )
-        yield cluster
+    deployed = remote.RemoteCluster(undeployed.context, undeployed.kubeconfig)
+    deploy.deploy(deployed, PolicySet.load(SETTINGS), sidecar="sync", progress=Progress())
+    deployed.stop()
+    with applied(undeployed.objects(), [namespace_manifest("mapped", **POOL)]):
+        yield undeployed
 
 
 def pod(foreign: Foreign, namespace: str) -> dict[str, Any]:

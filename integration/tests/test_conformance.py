@@ -1,72 +1,45 @@
-"""Every conformance case, on a real API server that asks a real OPA."""
+"""Conformance cases on a real API server that asks a real OPA."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+import representative
+from profiles import EMBEDDED, TARGET
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
-from fairlead.engines import enforcement
-from fairlead.engines.verify import verify
-from fairlead.engines.webhook import WebhookEngine
 from fairlead.operations import deploy
 from fairlead.policy import cases
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
-
-pytestmark = pytest.mark.long
-
-TARGET = registry.of_environment()
+from fairlead.verification.verify import verify
 
 
 @pytest.fixture
-def target(request: pytest.FixtureRequest) -> Iterator[registry.Target | None]:
-    """The cluster to use, whose settings change with the cases; None if the engine starts its
-    own.
-    """
-    if TARGET.kind == "embedded":
-        yield None
-        return
-    cluster, settings = request.getfixturevalue("cluster"), request.getfixturevalue("settings")
-    yield TARGET
-    deploy.deploy(cluster, settings, progress=Progress())
+def target(cluster: Cluster, settings: Settings) -> Iterator[registry.Target]:
+    """The cluster, whose settings change with the cases."""
+    yield registry.Target(name=cluster.name) if EMBEDDED else TARGET
+    deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())
 
 
-def test_every_case_holds_on_the_api_server(target: registry.Target | None) -> None:
+def test_cases_of_each_operation_and_outcome_hold_on_the_api_server(
+    target: registry.Target,
+) -> None:
+    chosen = representative.cases([case for case in cases.load(None) if not case.data])
+    results = verify(chosen, verification.load(["webhook"], target), Progress())
+    assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
+    assert len(results) >= 60
+
+
+@pytest.mark.lab
+def test_every_case_holds_on_the_api_server(target: registry.Target) -> None:
     every = cases.load(None)
-    results = verify(every, engines.load(["webhook"], target), Progress())
+    results = verify(every, verification.load(["webhook"], target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     left_out = {r.case for r in results if r.passed is None}
     assert left_out == {case.name for case in every if case.data}
     assert len(results) == len(every) >= 40
-
-
-def by_policies(
-    cluster: Cluster, settings: Settings, folder: Path | None, *, tested: bool, progress: Progress
-) -> None:
-    """Deploys with admission policies that check the final state."""
-    assert tested
-    chosen = settings.model_copy(update={"final_state": "policy"})
-    enforcement.deploy(cluster, chosen, folder, progress=progress)
-    (node_pool,) = enforcement.status(cluster)["intents"]
-    assert node_pool["finalState"] == "policy"
-
-
-def test_cases_hold_if_api_servers_check_the_final_state(
-    target: registry.Target | None,
-) -> None:
-    """The two settings that have most of the cases; test_final_state.py has all of them."""
-    groups: dict[str, list[cases.Case]] = {}
-    for case in cases.load(None):
-        if case.intent == "node-pool" and case.settings.mode("node-pool") == "deny":
-            groups.setdefault(case.settings.model_dump_json(), []).append(case)
-    most = sorted(groups.values(), key=len)[-2:]
-    chosen = [case for group in most for case in group]
-    engine = WebhookEngine(None, target, by_policies)
-    results = verify(chosen, [engine], Progress())
-    assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
-    assert len(results) == len(chosen) >= 40

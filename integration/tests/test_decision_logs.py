@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import requests
+from command_line import fairlead
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -24,6 +25,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import decision_logs, deploy, rotate
 from fairlead.operations.decision_logs import Selection
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 
 pytestmark = pytest.mark.embedded(
@@ -88,13 +90,8 @@ def logged(cluster: EmbeddedCluster, manifest: dict[str, Any]) -> dict[str, Any]
 
 
 def logs(cluster: EmbeddedCluster, *arguments: str) -> list[str]:
-    """The command line of `fairlead logs decisions` for this cluster."""
-    command = [sys.executable, "-m", "fairlead", "logs", "decisions", f"--name={cluster.name}"]
-    return [*command, *arguments]
-
-
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    """The arguments of `fairlead logs decisions` for this cluster."""
+    return ["logs", "decisions", f"--name={cluster.name}", *arguments]
 
 
 def test_equal_requests_are_refused_with_the_same_message(
@@ -193,9 +190,9 @@ def test_fairlead_logs_finds_decisions_by_uid_namespace_and_object(
         [f"--namespace={at}", "--object=web"],
         [f"--namespace={at}", "--object=w*", "--since=1h"],
     ):
-        (entry,) = json.loads(run(*logs(cluster, *arguments, "-o", "json")).stdout)
+        (entry,) = json.loads(fairlead(*logs(cluster, *arguments, "-o", "json")).stdout)
         assert entry["input"]["request"]["uid"] == uid
-    head, *lines = run(*logs(cluster, f"--namespace={at}")).stdout.splitlines()
+    head, *lines = fairlead(*logs(cluster, f"--namespace={at}")).stdout.splitlines()
     assert head.split() == ["TIME", "USER", "REQUEST", "VERDICT", "REASON"]
     rows = [re.split(r" {2,}", line) for line in lines]
     assert ["placed", "pool1"] in [row[3:] for row in rows]
@@ -206,7 +203,7 @@ def test_fairlead_logs_finds_decisions_by_uid_namespace_and_object(
 
 def test_fairlead_logs_says_when_it_finds_no_decision(cluster: EmbeddedCluster) -> None:
     for argument, subject in (("--id=x", " x"), ("--namespace=none", " in namespace none")):
-        done = run(*logs(cluster, argument))
+        done = fairlead(*logs(cluster, argument))
         assert (done.returncode, done.stdout) == (1, "")
         assert f"found no decision{subject} in the logs of " in done.stderr
 
@@ -242,7 +239,8 @@ def test_decisions_can_be_followed(
     at = namespace(agentpool="pool1")
     refused(objects, earlier := pod(at, "earlier", nodeSelector={"a": "b"}))
     logged(cluster, earlier)
-    command = logs(cluster, "--follow", "--denied", f"--namespace={at}", "-o", "json")
+    command = [sys.executable, "-m", "fairlead"]
+    command += logs(cluster, "--follow", "--denied", f"--namespace={at}", "-o", "json")
     followed: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
@@ -259,7 +257,7 @@ def test_decisions_can_be_followed(
         json.loads(line)["input"]["request"]["object"]["metadata"]["name"] for line in followed
     ]
     assert names == ["earlier", "later"]
-    refused_format = run(*logs(cluster, "--follow", "-o", "yaml"))
+    refused_format = fairlead(*logs(cluster, "--follow", "-o", "yaml"))
     assert refused_format.returncode == 2
     assert "YAML cannot be followed: use -o json" in refused_format.stderr
 
@@ -272,12 +270,12 @@ def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_tha
     with pytest.raises(
         UsageError, match="there is no Secret decision-logs in namespace fairlead: create it first"
     ):
-        deploy.deploy(cluster, chosen, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(chosen), progress=Progress())
     metadata = {"name": "decision-logs", "namespace": NAMESPACE}
     data = {"token": "the-token", "ca.crt": cluster.opas()[0].ca.read_text()}
     objects.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
     try:
-        deploy.deploy(cluster, chosen, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(chosen), progress=Progress())
         pid = cluster.opas()[0].pid
         arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         paths = dict(
@@ -290,4 +288,4 @@ def test_a_deployment_brings_the_secret_of_a_service_to_opa_and_asks_for_one_tha
         assert Path(paths["services.logs.tls.ca_cert"]).read_text() == data["ca.crt"]
     finally:
         objects.delete("v1", "Secret", "decision-logs", NAMESPACE)
-        deploy.deploy(cluster, settings, progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())

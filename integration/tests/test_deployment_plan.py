@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -22,6 +23,7 @@ from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
 from fairlead.kube import clients
 from fairlead.operations import deploy, drift
 from fairlead.operations.applying import Applier
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it changes objects that the other tests need")
@@ -36,7 +38,7 @@ POLICIES = "configmap/fairlead-policies"
 def restored(cluster: EmbeddedCluster) -> Iterator[None]:
     """Everything is deployed again after the test."""
     yield
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture
@@ -46,13 +48,8 @@ def changed_settings(tmp_path: Path) -> str:
     return str(path)
 
 
-def fairlead(
-    cluster: EmbeddedCluster, *arguments: str, stdin: int = subprocess.DEVNULL
-) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(
-        argv, capture_output=True, text=True, check=False, timeout=120, stdin=stdin
-    )
+def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def actions(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
@@ -238,7 +235,10 @@ def test_on_a_terminal_a_diff_is_followed_by_a_question(
     try:
         os.write(ours, b"n\n")
         flags = ("--diff", "--settings", changed_settings)
-        refused = fairlead(cluster, "deploy", *flags, stdin=theirs)
+        argv = [sys.executable, "-m", "fairlead", "deploy", *flags, "--name", cluster.name]
+        refused = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=120, stdin=theirs
+        )
     finally:
         os.close(ours)
         os.close(theirs)
@@ -246,7 +246,10 @@ def test_on_a_terminal_a_diff_is_followed_by_a_question(
     assert f"{POLICIES} changed" in refused.stdout
     assert f"Deploy into it (cluster {cluster.name})?" in refused.stderr
     assert "nothing was changed" in refused.stderr
-    assert deploy.plan(cluster, Settings(), progress=Progress())[0].action == "unchanged"
+    assert (
+        deploy.plan(cluster, PolicySet.load(Settings()), progress=Progress())[0].action
+        == "unchanged"
+    )
     assert fairlead(cluster, "diff", "--objects").returncode == 0
 
 
@@ -277,12 +280,14 @@ def test_who_may_only_read_gets_a_comparison_without_a_dry_run(
         """The same cluster for somebody who may not change anything."""
 
         def objects(self) -> clients.Objects:
-            return clients.Objects(clients.connect(path))
+            return clients.Objects(path)
 
     reader = Reader(cluster.name)
-    outcomes = deploy.plan(reader, Settings(), progress=Progress())
+    outcomes = deploy.plan(reader, PolicySet.load(Settings()), progress=Progress())
     assert {outcome.action for outcome in outcomes} == {"unchanged"}
     assert all("403" in str(outcome.note) for outcome in outcomes)
-    changed = deploy.plan(reader, Settings(contact="#platform"), progress=Progress())
+    changed = deploy.plan(
+        reader, PolicySet.load(Settings(contact="#platform")), progress=Progress()
+    )
     policies = next(outcome for outcome in changed if outcome.reference == POLICIES)
     assert policies.action == "changed"

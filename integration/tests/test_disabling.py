@@ -7,11 +7,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 import suspension
 import yaml
@@ -26,9 +26,10 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy, disabling, drift
+from fairlead.operations import deploy, disable, drift
 from fairlead.operations.drift import AS_DEPLOYED, DISABLED
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -60,13 +61,13 @@ def former_size_policy() -> dict[str, Any]:
 def enabled(cluster: EmbeddedCluster) -> Iterator[None]:
     """Everything is enabled again after the test, and as deployed."""
     yield
-    disabling.enable(cluster, None)
+    disable.enable(cluster, None)
 
     def states() -> set[str]:
         return {entry.state for entry in drift.compare(cluster, cluster.objects()).objects}
 
     if states() != {AS_DEPLOYED}:
-        deploy.deploy(cluster, Settings(), progress=Progress())
+        deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
     assert states() == {AS_DEPLOYED}
 
 
@@ -95,8 +96,7 @@ def until_pool(pool_of: Callable[[], str | None], pool: str | None) -> None:
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180)
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def status(cluster: EmbeddedCluster) -> tuple[int, dict[str, Any]]:
@@ -145,7 +145,7 @@ def test_while_opa_hangs_pods_are_let_in_by_one_command(
 
 
 def test_status_is_red_for_people(cluster: EmbeddedCluster, monkeypatch: Any) -> None:
-    disabling.disable(cluster, None, WHY)
+    disable.disable(cluster, None, WHY)
     monkeypatch.setenv("FORCE_COLOR", "1")
     lines = fairlead(cluster, "status").stdout.splitlines()
     (line,) = [line for line in lines if WHY in line and line.startswith("\x1b[1;31mnode-pool")]
@@ -172,16 +172,16 @@ def test_pods_too_large_for_opa_are_let_in_too(
         return "created"
 
     assert "it has more than 10000 entries" in outcome()
-    disabling.disable(cluster, None, None)
+    disable.disable(cluster, None, None)
     until(lambda: outcome() == "created", what="it is created")
-    disabling.enable(cluster, None)
+    disable.enable(cluster, None)
     until(lambda: outcome() != "created", what="it is refused")
 
 
 def test_deployment_push_and_renewal_leave_it_disabled_and_say_so(
     cluster: EmbeddedCluster, pool_of: Callable[[], str | None]
 ) -> None:
-    disabling.disable(cluster, None, WHY)
+    disable.disable(cluster, None, WHY)
     until_pool(pool_of, None)
     for arguments in (("deploy",), ("push",), ("rotate", "cert"), ("deploy",)):
         done = fairlead(cluster, *arguments)
@@ -196,23 +196,23 @@ def test_deployment_push_and_renewal_leave_it_disabled_and_say_so(
 def test_a_webhook_that_a_deployment_adds_is_disabled_with_its_intent(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
-    disabling.disable(cluster, None, WHY)
+    disable.disable(cluster, None, WHY)
     settings = Settings.model_validate({"pools": {"pool1": {}, "pool2": {}}})
-    deploy.deploy(cluster, settings, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())
     live = objects.get(*MUTATING) or {}
     names = {webhook["name"]: webhook["objectSelector"] for webhook in live["webhooks"]}
     assert "namespaces.node-pool.fairlead.dev" in names
     assert all(selector["matchExpressions"] for selector in names.values())
-    disabling.enable(cluster, None)
+    disable.enable(cluster, None)
     live = objects.get(*MUTATING) or {}
     assert {str(webhook.get("objectSelector")) for webhook in live["webhooks"]} == {"{}"}
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 def test_a_deployment_restores_what_else_changed_and_what_was_half_enabled(
     cluster: EmbeddedCluster, objects: clients.Objects, pool_of: Callable[[], str | None]
 ) -> None:
-    disabling.disable(cluster, None, WHY)
+    disable.disable(cluster, None, WHY)
     live = objects.get(*MUTATING)
     assert live
     live["webhooks"][0]["failurePolicy"] = "Ignore"
@@ -221,7 +221,7 @@ def test_a_deployment_restores_what_else_changed_and_what_was_half_enabled(
     (entry,) = [e for e in drift.compare(cluster, objects).objects if e.state == drift.DIFFERS]
     first = f"webhooks[{live['webhooks'][0]['name']}]"
     assert set(entry.fields) == {f"{first}.failurePolicy", f"{first}.objectSelector"}
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
     states = {e.state for e in drift.compare(cluster, objects).objects}
     assert states == {AS_DEPLOYED, DISABLED}
     until_pool(pool_of, None)
@@ -231,7 +231,7 @@ def test_a_deployment_does_not_disable_again_what_is_enabled_meanwhile(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects = cluster.objects()
-    disabling.disable(cluster, None, WHY)
+    disable.disable(cluster, None, WHY)
     (expected,) = [
         entry.manifest
         for entry in drift.compare(cluster, objects, drift.WEBHOOKS).objects
@@ -242,14 +242,14 @@ def test_a_deployment_does_not_disable_again_what_is_enabled_meanwhile(
 
     def enabling(manifest: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         if not applied:
-            disabling.enable(cluster, None)
+            disable.enable(cluster, None)
         applied.append(manifest)
         return apply(manifest, **more)
 
     monkeypatch.setattr(objects, "apply", enabling)
     drift.apply_exactly(objects, expected)
     assert len(applied) == 2, "the first was refused, as it named an older version"
-    assert disabling.read(objects).sentences == []
+    assert disable.read(objects).sentences == []
 
 
 @pytest.mark.parametrize("server_side", [True, False], ids=["server-side", "client-side"])
@@ -272,13 +272,13 @@ def test_a_tool_that_applies_the_manifests_leaves_it_disabled(
         else []
     )
     kubectl(cluster, "apply", *how, "-f", str(file))
-    disabling.disable(cluster, None, WHY)
+    disable.disable(cluster, None, WHY)
     for manifest in manifests:  # the tool has something to change
         manifest["metadata"]["labels"]["of-the-tool"] = "yes"
     file.write_text(yaml.safe_dump_all(manifests))
     assert "fairlead" in kubectl(cluster, "apply", *how, "-f", str(file))
     until_pool(pool_of, None)
-    assert list(disabling.read(objects).records) == ["node-pool"]
+    assert list(disable.read(objects).records) == ["node-pool"]
     assert {e.state for e in drift.compare(cluster, objects).objects} == {AS_DEPLOYED, DISABLED}
 
 
@@ -290,16 +290,16 @@ def test_one_intent_of_several_is_disabled_alone(
         assert live
         more = {**live["webhooks"][0], "name": "part.other.fairlead.dev", "failurePolicy": "Ignore"}
         objects.merge(live, {"webhooks": [*live["webhooks"], more]})
-    result = disabling.disable(cluster, "other", None)
+    result = disable.disable(cluster, "other", None)
     assert (result["changed"], [r["intent"] for r in result["disabled"]]) == (["other"], ["other"])
     assert pool_of() == "pool1"
-    assert disabling.disable(cluster, "node-pool", None)["changed"] == ["node-pool"]
+    assert disable.disable(cluster, "node-pool", None)["changed"] == ["node-pool"]
     until_pool(pool_of, None)
-    assert disabling.enable(cluster, "node-pool")["changed"] == ["node-pool"]
+    assert disable.enable(cluster, "node-pool")["changed"] == ["node-pool"]
     until_pool(pool_of, "pool1")
-    assert list(disabling.read(objects).records) == ["other"]
+    assert list(disable.read(objects).records) == ["other"]
     with pytest.raises(UsageError, match="'no-such': there are node-pool, other"):
-        disabling.disable(cluster, "no-such", None)
+        disable.disable(cluster, "no-such", None)
 
 
 def test_somebody_without_the_rights_changes_nothing(
@@ -326,10 +326,9 @@ def test_somebody_without_the_rights_changes_nothing(
     cluster.service_account_kubeconfig("default", "operator", kubeconfig)
     chosen = ["--cluster", "context", "--kubeconfig", str(kubeconfig)]
     before = [objects.get(*key) for key in (MUTATING, VALIDATING)]
-    argv = [sys.executable, "-m", "fairlead", "disable", *chosen]
 
     def refused() -> str:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        done = command_line.fairlead("disable", *chosen)
         assert done.returncode == 1, done
         assert "Nothing was changed" in done.stderr
         return done.stderr
@@ -391,48 +390,48 @@ def test_the_lines_of_the_docs_do_the_same_without_the_command(
     with suspension.unprobed(f"{opa.url}/health"), suspension.suspended(opa.pid):
         by_hand(cluster, "disable")
         until_pool(pool_of, None)
-    (record,) = disabling.read(objects).records.values()
+    (record,) = disable.read(objects).records.values()
     assert (record.intent, record.by, record.since) == ("node-pool", None, None)
     assert str(record.reason).startswith("by alice, ")
     compared = drift.compare(cluster, objects).objects
     assert {entry.name for entry in compared if entry.state == DISABLED} == {"fairlead"}
-    assert disabling.read(objects).halves == []
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    assert disable.read(objects).halves == []
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
     assert pool_of() is None
     by_hand(cluster, "enable")
     until_pool(pool_of, "pool1")
-    assert disabling.read(objects).sentences == []
+    assert disable.read(objects).sentences == []
     assert {e.state for e in drift.compare(cluster, objects).objects} == {AS_DEPLOYED}
     by_hand(cluster, "disable")
-    assert disabling.enable(cluster, None)["changed"] == ["node-pool"]
+    assert disable.enable(cluster, None)["changed"] == ["node-pool"]
     until_pool(pool_of, "pool1")
 
 
 def test_what_is_half_disabled_is_told(cluster: EmbeddedCluster, objects: clients.Objects) -> None:
-    disabling.disable(cluster, None, WHY)
+    disable.disable(cluster, None, WHY)
     annotation = {"metadata": {"annotations": {"disabled.fairlead.dev/node-pool": None}}}
     live = objects.get(*MUTATING)
     assert live
     webhooks = [{**webhook, "objectSelector": {}} for webhook in live["webhooks"]]
     objects.merge(live, {**annotation, "webhooks": webhooks})
-    (half,) = disabling.read(objects).halves
+    (half,) = disable.read(objects).halves
     assert "in one of the two webhook configurations only" in half
     assert half in status(cluster)[1]["problems"]
-    disabling.enable(cluster, None)
+    disable.enable(cluster, None)
     policy = objects.apply(former_size_policy())
     mark = "fairlead.dev/disabled"
     nothing = [{"key": mark, "operator": operator} for operator in ("Exists", "DoesNotExist")]
     selector = {"objectSelector": {"matchExpressions": nothing}}
     objects.merge(policy, {"spec": {"matchConstraints": selector}})
-    (half,) = disabling.read(objects).halves
+    (half,) = disable.read(objects).halves
     assert half.startswith(f"ValidatingAdmissionPolicy {SIZE_POLICY} is disabled, but")
-    disabling.enable(cluster, None)
-    assert disabling.read(objects).halves == []
-    disabling.disable(cluster, None, WHY)
+    disable.enable(cluster, None)
+    assert disable.read(objects).halves == []
+    disable.disable(cluster, None, WHY)
     off = objects.get(ADMISSION, "ValidatingAdmissionPolicy", SIZE_POLICY)
     assert off
     assert switches.policy_is_off(off)
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
     assert objects.get(ADMISSION, "ValidatingAdmissionPolicy", SIZE_POLICY) is None
 
 

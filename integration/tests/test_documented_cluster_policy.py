@@ -8,20 +8,17 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
+import left_out
 import samples
 import yaml
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.programs import toolchain
 
 SAMPLE = "replicas-kyverno"
 PROGRAM = "kubectl-kyverno"
 
-pytestmark = pytest.mark.skipif(
-    toolchain.states([PROGRAM])[0].path is None,
-    reason=f"Kyverno takes long to build: run `fairlead tools --build {PROGRAM}` first",
-)
+pytestmark = left_out.unless_built(PROGRAM)
 
 
 def results(folder: Path, labels: dict[str, str]) -> dict[str, tuple[str, str]]:
@@ -75,7 +72,7 @@ def test_kyverno_and_the_intent_refuse_the_same_objects(tmp_path: Path) -> None:
     assert {result for title, (result, _) in said.items() if title not in refused} == {"pass"}
     assert refused == {samples.title(c.request.manifest) for c in cases if not c.expect.allowed}
     assert "More than 2 replicas are needed in production." in said["Deployment two"][1]
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         decided = samples.decisions(engine, cases)
         denied = {samples.title(c.request.manifest) for c in cases if not decided[c.name].allowed}
         assert denied == refused

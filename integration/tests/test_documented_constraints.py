@@ -12,7 +12,7 @@ import pytest
 import samples
 import yaml
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.kube import admission_reviews
 from fairlead.policy.cases import Request
 
@@ -39,7 +39,7 @@ def test_gator_and_the_intent_refuse_the_same_objects() -> None:
     assert messages["Deployment eleven"] == [
         'Deployment "eleven" has 11 replicas, which no range admits'
     ]
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         decided = samples.decisions(engine, cases)
         refused = [case for case in cases if not decided[case.name].allowed]
         assert {samples.title(case.request.manifest) for case in refused} == expected
@@ -91,5 +91,5 @@ def test_gatekeeper_refuses_an_update_that_leaves_the_number_and_the_intent_does
     assert done.returncode == 0, done.stdout + done.stderr
     update = Request(operation="UPDATE", object=two, old_object=two)
     case = samples.case(SAMPLE, update, allowed=True, name="update")
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         assert samples.decisions(engine, [case])["update"].allowed

@@ -11,13 +11,13 @@ import pytest
 import samples
 from waits import until
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.clusters.base import Cluster
 from fairlead.engines.base import Decision
 from fairlead.engines.live import custom_resources, marker
 from fairlead.engines.live.scene import Scene
-from fairlead.kube import clients
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.policy.cases import Case, Request
 
 pytestmark = pytest.mark.embedded("other clusters may not serve MutatingAdmissionPolicy v1")
@@ -31,14 +31,14 @@ MESH_PROXY = {
 
 
 @pytest.fixture(scope="module")
-def rest(cluster: Cluster) -> Iterator[Rest]:
+def rest(cluster: Cluster) -> Iterator[Objects]:
     """The API server, which serves the kinds of the samples' parameters."""
-    rest = Rest(clients.connect(cluster.kubeconfig))
+    rest = Objects(cluster.kubeconfig)
     kinds = samples.manifests("sidecar/crd.yaml", "replicas-vap/crd.yaml")
     custom_resources.serve(rest, kinds)
     yield rest
     for kind in kinds:
-        rest.call("DELETE", path_of(kind, None, kind["metadata"]["name"]))
+        rest.request("DELETE", path_of(kind, None, kind["metadata"]["name"]))
 
 
 def path(manifest: Mapping[str, Any]) -> str:
@@ -49,13 +49,13 @@ def path(manifest: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def in_force(rest: Rest, parameters: str, policy: str) -> Iterator[Scene]:
+def in_force(rest: Objects, parameters: str, policy: str) -> Iterator[Scene]:
     """An API server that decides by the sample, and by no other one, during the block."""
     created = samples.manifests(parameters, policy)
     mutating = created[1]["kind"] == marker.MUTATING
     try:
         for manifest in created:
-            answer = rest.call(
+            answer = rest.request(
                 "POST", path(manifest), manifest, query={"fieldValidation": "Strict"}
             )
             assert answer.ok, answer.message
@@ -63,17 +63,17 @@ def in_force(rest: Rest, parameters: str, policy: str) -> Iterator[Scene]:
             yield Scene(rest, is_in_force)
     finally:
         for manifest in reversed(created):
-            rest.call("DELETE", f"{path(manifest)}/{manifest['metadata']['name']}")
+            rest.request("DELETE", f"{path(manifest)}/{manifest['metadata']['name']}")
 
 
-def until_no_longer_in_force(rest: Rest, case: Case) -> None:
+def until_no_longer_in_force(rest: Objects, case: Case) -> None:
     """Wait until the API server admits the case's object as it is."""
     assert case.namespace is not None
     before = case.request.manifest
     where = path_of(before, case.namespace.name)
 
     def unchanged() -> bool:
-        answer = rest.call("POST", where, before, query={"dryRun": "All"})
+        answer = rest.request("POST", where, before, query={"dryRun": "All"})
         containers = answer.body.get("spec", {}).get("initContainers", [])
         expected = before["spec"].get("initContainers", [])
         return answer.ok and len(containers) == len(expected)
@@ -95,7 +95,7 @@ def init_containers(decision: Decision) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("policy", ["apply-configuration", "json-patch"])
-def test_the_sidecar_is_injected_as_by_our_intent(rest: Rest, policy: str) -> None:
+def test_the_sidecar_is_injected_as_by_our_intent(rest: Objects, policy: str) -> None:
     injected = samples.creations("sidecar", "injected")
     untouched = samples.creations("sidecar", "untouched")
     with in_force(rest, "sidecar/sidecar.yaml", f"sidecar/{policy}.yaml") as scene:
@@ -107,7 +107,7 @@ def test_the_sidecar_is_injected_as_by_our_intent(rest: Rest, policy: str) -> No
     for case in untouched:
         own = case.request.manifest["spec"].get("initContainers", [])
         assert init_containers(by_sample[case.name]) == own, case.name
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         for name, decision in samples.decisions(engine, [*injected, *untouched]).items():
             assert decision.allowed
             assert init_containers(decision) == init_containers(by_sample[name]), name
@@ -133,7 +133,7 @@ def scaled(replicas: int) -> Case:
     return samples.case("replicas-vap", request, allowed=allowed, name=f"scaled to {replicas}")
 
 
-def test_replicas_are_limited_as_by_our_intent(rest: Rest) -> None:
+def test_replicas_are_limited_as_by_our_intent(rest: Objects) -> None:
     asked = [*samples.both("replicas-vap"), *map(scaled, (0, 3, 4))]
     expected = {case.name: case.expect.allowed for case in asked}
     with in_force(rest, "replicas-vap/limit.yaml", "replicas-vap/policy.yaml") as scene:
@@ -141,8 +141,8 @@ def test_replicas_are_limited_as_by_our_intent(rest: Rest) -> None:
         (limit,) = samples.manifests("replicas-vap/limit.yaml")
         four = next(case for case in asked if case.name == "scaled to 4")
         where = f"{path(limit)}/{limit['metadata']['name']}"
-        present = rest.call("GET", where).body
-        assert rest.call("PUT", where, {**present, "maxReplicas": 4}).ok
+        present = rest.request("GET", where).body
+        assert rest.request("PUT", where, {**present, "maxReplicas": 4}).ok
 
         def admitted() -> bool:
             return live(scene, [four])[four.name].allowed
@@ -151,6 +151,6 @@ def test_replicas_are_limited_as_by_our_intent(rest: Rest) -> None:
     assert {name: decision.allowed for name, decision in by_sample.items()} == expected
     for decision in by_sample.values():
         assert decision.allowed or "at most 3 replicas are allowed here" in decision.message
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         decided = samples.decisions(engine, asked)
         assert {name: decision.allowed for name, decision in decided.items()} == expected

@@ -6,10 +6,10 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import command_line
 import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -18,6 +18,7 @@ from fairlead.deployment.credentials import Tls
 from fairlead.kube import clients
 from fairlead.operations import deploy, drift, push
 from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, Compared
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it breaks what protects the cluster")
@@ -34,7 +35,7 @@ Change = Callable[[dict[str, Any]], None]
 def restored(cluster: EmbeddedCluster) -> Iterator[None]:
     """Everything is deployed again after the test."""
     yield
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
     assert changed(cluster, cluster.objects()) == []
 
 
@@ -45,8 +46,7 @@ def changed(cluster: EmbeddedCluster, objects: clients.Objects) -> list[Compared
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def change(objects: clients.Objects, version: str, kind: str, name: str, edit: Change) -> None:
@@ -221,6 +221,6 @@ def test_a_push_of_a_setting_brings_the_guards_that_name_it(
     cluster: EmbeddedCluster, objects: clients.Objects, chosen: dict[str, Any]
 ) -> None:
     settings = Settings.model_validate(chosen)
-    result = push.push(cluster, settings, progress=Progress())
+    result = push.push(cluster, PolicySet.load(settings), progress=Progress())
     assert result["warnings"] == []
     assert changed(cluster, objects) == []

@@ -14,7 +14,7 @@ import pytest
 from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.kube import clients
-from fairlead.operations import diagnostics
+from lab import diagnostics
 
 
 def test_all_that_tells_what_happened_is_kept_and_no_secret(
@@ -44,12 +44,13 @@ def test_all_that_tells_what_happened_is_kept_and_no_secret(
     assert not [path.name for path in written if token in path.read_text(encoding="utf-8")]
 
 
+@pytest.mark.lab
 @pytest.mark.embedded("it runs the command on an embedded cluster")
 @pytest.mark.parametrize(
     ("chosen", "code"), [("test_e2e", 0), ("test_e2e and not test_e2e", 1)], ids=["some", "none"]
 )
 def test_the_command_ends_as_the_tests_do(chosen: str, code: int) -> None:
-    argv = [sys.executable, "-m", "fairlead", "e2e", "--collect-only", "-q", "-k", chosen]
+    argv = [sys.executable, "-m", "lab", "e2e", "--collect-only", "-q", "-k", chosen]
     done = subprocess.run(
         argv, cwd=paths.root(), capture_output=True, text=True, check=False, timeout=120
     )

@@ -4,45 +4,37 @@ fuzz shows it by a case."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from fairlead.checks.fuzz import agreement
-from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Engine
 from fairlead.engines.cel import CelEngine
-from fairlead.engines.live import clusters
-from fairlead.engines.opa import OpaEngine
-from fairlead.engines.verify import verify
 from fairlead.policy import bundles, cases
+from fairlead.verification.opa import OpaEngine
+from fairlead.verification.verify import verify
+from lab.fuzz import agreement
 
-pytestmark = pytest.mark.skipif(
-    registry.of_environment().kind != "embedded", reason="the fuzz starts its own cluster"
-)
+PROFILES = ["bare"]
+pytestmark = [pytest.mark.lab, pytest.mark.embedded("it has no policies but these")]
 EXAMPLES = 200
 
 
-@pytest.fixture(scope="module")
-def bare() -> Iterator[BareCluster]:
-    with clusters.bare(Progress()) as cluster:
-        yield cluster
-
-
-def test_the_engines_decide_alike(bare: BareCluster) -> None:
+def test_the_engines_decide_alike(cluster: BareCluster) -> None:
     names = ("opa", "python", "cel")
-    result = agreement.run(names, seed=1, progress=Progress(), examples=EXAMPLES, cluster=bare)
+    result = agreement.run(names, seed=1, progress=Progress(), examples=EXAMPLES, cluster=cluster)
     assert result.why == ""
     assert result.outcomes.keys() >= {"allowed", "changed", "refused"}
     refused = result.outcomes["refused by the API server itself"]
     assert result.tried - refused > EXAMPLES / 4
 
 
-def test_a_wrong_comparison_is_found_and_shown_as_a_case(bare: BareCluster, tmp_path: Path) -> None:
+def test_a_wrong_comparison_is_found_and_shown_as_a_case(
+    cluster: BareCluster, tmp_path: Path
+) -> None:
     folder = tmp_path / "policies"
     shutil.copytree(bundles.folder(), folder)
     definition = folder / "node_pool" / "engines" / "cel.yaml"
@@ -55,12 +47,16 @@ def test_a_wrong_comparison_is_found_and_shown_as_a_case(bare: BareCluster, tmp_
         progress=Progress(),
         examples=EXAMPLES,
         folder=folder,
-        cluster=bare,
+        cluster=cluster,
         shrink=False,
     )
     assert result.why.startswith("opa and cel differ: ")
     path = tmp_path / "case.yaml"
     path.write_text(yaml.safe_dump([result.failing]))
     shown = cases.load(path)
-    engines: list[Engine] = [OpaEngine(folder), CelEngine(folder, bare), CelEngine(None, bare)]
+    engines: list[Engine] = [
+        OpaEngine(folder),
+        CelEngine(folder, cluster),
+        CelEngine(None, cluster),
+    ]
     assert [each.passed for each in verify(shown, engines, Progress())] == [True, False, True]

@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import suspension
 import yaml
-from conftest import POOLS, SETTINGS
+from applied import applied, namespace_manifest
 from waits import until
 
 from fairlead.analysis.place import ANNOTATION
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
-from fairlead.common.progress import Progress
 from fairlead.deployment.names import DATA_LABEL, NAMESPACE
 from fairlead.kube import clients
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.kube.rest import Rest
-from fairlead.operations.up import started
-from fairlead.settings.models import IntentSettings
 
+PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings, and stops processes of this machine")
 
-WANTED = SETTINGS.model_copy(update={"intents": {"federated-placement": IntentSettings()}})
 SCENARIO = yaml.safe_load((paths.root() / "testdata" / "placement" / "data.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator[EmbeddedCluster]:
+def host(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A host cluster that knows the data of the scenario, with a namespace of medicare-plus."""
-    name = f"test-host-{os.getpid()}"
-    with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
-        assert isinstance(cluster, EmbeddedCluster)
-        bring(cluster, SCENARIO["placement"])
-        for namespace, labels in (("care", {"customer": "medicare-plus"}), ("nobodys", {})):
-            metadata = {"name": namespace, "labels": labels}
-            cluster.objects().apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    objects = cluster.objects()
+    bring(cluster, SCENARIO["placement"])
+    namespaces = (
+        namespace_manifest("care", customer="medicare-plus"),
+        namespace_manifest("nobodys"),
+    )
+    with applied(objects, namespaces):
         until(lambda: admitted(cluster, deployment("first")), what="OPA has the data")
         yield cluster
+    objects.delete("v1", "ConfigMap", "placement", NAMESPACE)
 
 
 @pytest.fixture
@@ -156,11 +153,11 @@ def test_what_cannot_be_placed_is_refused_with_the_reasons(objects: clients.Obje
 def test_a_scale_leaves_it_alone(host: Cluster, objects: clients.Objects) -> None:
     created = objects.create(deployment("scaled"))
     path = "/apis/apps/v1/namespaces/care/deployments/scaled/scale"
-    rest = Rest(clients.connect(host.kubeconfig))
-    scale = rest.call("GET", path).body
+    rest = Objects(host.kubeconfig)
+    scale = rest.request("GET", path).body
     scale["spec"]["replicas"] = 1
     del scale["metadata"]["resourceVersion"]  # a controller may have written the status meanwhile
-    assert rest.call("PUT", path, scale).status == 200
+    assert rest.request("PUT", path, scale).status == 200
     stored = objects.get("apps/v1", "Deployment", "scaled", "care") or {}
     assert stored["spec"]["replicas"] == 1
     assert clusters(stored) == clusters(created)

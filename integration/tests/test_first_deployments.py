@@ -15,6 +15,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.operations import deployed_state, rotate, status
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, in which nothing is deployed")
@@ -42,11 +43,11 @@ class AtOnce(Progress):
 
 
 def test_two_first_deployments_end_with_the_same_credentials(bare: EmbeddedCluster) -> None:
-    both = Barrier(2, timeout=60)
+    both, policies = Barrier(2, timeout=60), PolicySet.load(Settings())
     with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(deploy, bare, Settings(), progress=AtOnce(both)) for _ in range(2)]
+        futures = [pool.submit(deploy, bare, policies, progress=AtOnce(both)) for _ in range(2)]
         first, second = (future.result() for future in futures)
-    assert [state.revision for state in first] == [state.revision for state in second]
+    assert [row["revision"] for row in first] == [row["revision"] for row in second]
     objects = bare.objects()
     credentials = deployed_state.credentials(objects)
     assert credentials is not None

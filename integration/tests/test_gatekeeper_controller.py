@@ -19,18 +19,17 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.engines.gatekeeper import controller
-from fairlead.engines.gatekeeper.in_force import InForce
 from fairlead.engines.live import clusters
-from fairlead.engines.verify import verify
-from fairlead.kube.rest import Response, Rest
-from fairlead.policy import cases
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
+from fairlead.policy import cases, loading
 from fairlead.policy.instances import NAME_LABEL
-from fairlead.settings import loading
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
-
-pytestmark = pytest.mark.long
+from fairlead.verification.verify import verify
+from lab.engines.gatekeeper import GatekeeperEngine, controller
+from lab.engines.gatekeeper.in_force import InForce
 
 POLICIES = paths.root() / "policies"
 REFUSING = (
@@ -39,12 +38,13 @@ REFUSING = (
 )
 
 
+@pytest.mark.lab
 @pytest.mark.skipif(
     registry.of_environment().kind != "embedded", reason="the engine starts its own cluster"
 )
 def test_every_case_holds_in_gatekeeper() -> None:
     every = cases.load(None)
-    results = verify(every, engines.load(["gatekeeper"]), Progress())
+    results = verify(every, [GatekeeperEngine()], Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     mutating = ("federated-placement", "node-pool", "sidecar-injection")
     assert [r.case for r in results if r.intent not in mutating and r.passed is not True] == []
@@ -57,18 +57,18 @@ def test_every_case_holds_in_gatekeeper() -> None:
 def cluster() -> Iterator[BareCluster]:
     """A cluster whose API server asks Gatekeeper, with a namespace of the pool `gpu`."""
     with clusters.bare(Progress()) as bare:
-        rest = clusters.rest(bare)
+        rest = clusters.api(bare)
         controller.serve_definitions(rest, Progress())
         controller.start(bare, rest, Progress())
         metadata = {"name": "mapped", "labels": {"agentpool": "gpu"}}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        assert rest.call("POST", "/api/v1/namespaces", namespace).ok
-        rest.call("POST", "/api/v1/namespaces/mapped/serviceaccounts", account)
+        assert rest.request("POST", "/api/v1/namespaces", namespace).ok
+        rest.request("POST", "/api/v1/namespaces/mapped/serviceaccounts", account)
         yield bare
 
 
-def created(rest: Rest, name: str, **spec: Any) -> Response:
+def created(rest: Objects, name: str, **spec: Any) -> Response:
     """The answer to the creation of a pod."""
     containers = [{"name": "c", "image": "i"}]
     pod = {
@@ -78,14 +78,14 @@ def created(rest: Rest, name: str, **spec: Any) -> Response:
         "spec": {"containers": containers, **spec},
     }
     user = {"username": "alice", "groups": [controller.GROUP]}
-    return rest.call("POST", "/api/v1/namespaces/mapped/pods", pod, user=user)
+    return rest.request("POST", "/api/v1/namespaces/mapped/pods", pod, user=user)
 
 
 @pytest.mark.embedded("it has a cluster of its own")
 def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
-    rest = clusters.rest(cluster)
+    rest = clusters.api(cluster)
     settings = Settings.model_validate({"pools": {"gpu": {"nodeSelector": {"hardware": "gpu"}}}})
-    rendered = engines.render("gatekeeper", settings)
+    rendered = engines.render("gatekeeper", PolicySet.load(settings))
     in_force = InForce(rest)
     in_force.put(rendered)
     answer = created(rest, "placed")
@@ -110,7 +110,7 @@ def test_no_pod_is_created_unplaced(cluster: BareCluster) -> None:
 def messages(folder: Path, settings: Settings, objects: Path) -> dict[str, list[str]]:
     """What `gator test` says of each object, by its kind and name."""
     manifest = folder / "manifests.yaml"
-    manifest.write_text(manifests.to_yaml(engines.render("gatekeeper", settings)))
+    manifest.write_text(manifests.to_yaml(engines.render("gatekeeper", PolicySet.load(settings))))
     given = list(yaml.safe_load_all(objects.read_text()))
     spaces = {each["metadata"].get("namespace") for each in given} - {None}
     labelled = {"team": "shop", "stage": "test", "cost-center": "cc-1234"}

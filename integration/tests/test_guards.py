@@ -4,11 +4,12 @@ without OPA."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from applied import applied, namespace_manifest
+from profiles import EVERYTHING as SETTINGS
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -24,15 +25,12 @@ from fairlead.deployment.names import (
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push, rotate, uninstall
-from fairlead.operations.up import started
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
+PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it takes guards and OPA away from a cluster of its own")
 
 QUIET = Progress()
-SETTINGS = Settings(
-    admins=["platform"], pool_admins=["capacity"], contact="#platform: 'help' \U0001f692"
-)
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"
@@ -227,49 +225,40 @@ GUARDS = sorted({guard for guard, _ in CHANGES.values()})
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[EmbeddedCluster]:
-    """A separate cluster, in which alice may do everything except administer Fairlead and set
-    pools.
-    """
-    with started(f"guards-{os.getpid()}", SETTINGS, {"pool1": 1}, progress=QUIET) as cluster:
-        objects = cluster.objects()
-        groups = [
-            "",
-            "apps",
-            "policy",
-            "networking.k8s.io",
-            "rbac.authorization.k8s.io",
-            "admissionregistration.k8s.io",
-            "coordination.k8s.io",
-            "resource.k8s.io",
-            "events.k8s.io",
-            "authorization.k8s.io",
-            "example.dev",
-        ]
-        objects.apply(WIDGETS)
-        everything = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
-        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
-        objects.apply({**rbac, "kind": "ClusterRole", "rules": [everything]})
-        role = {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "everything",
-        }
-        users = [{"kind": "User", "name": name} for name in ("alice", SIDECAR)]
-        objects.apply({**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users})
-        for name, labels in {"plain": {}, "mapped": {"agentpool": "pool1"}}.items():
-            objects.apply(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Namespace",
-                    "metadata": {"name": name, "labels": labels},
-                }
-            )
+def guarded(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """The cluster, in which alice may do everything except administer Fairlead and set pools."""
+    groups = [
+        "",
+        "apps",
+        "policy",
+        "networking.k8s.io",
+        "rbac.authorization.k8s.io",
+        "admissionregistration.k8s.io",
+        "coordination.k8s.io",
+        "resource.k8s.io",
+        "events.k8s.io",
+        "authorization.k8s.io",
+        "example.dev",
+    ]
+    everything = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
+    group = "rbac.authorization.k8s.io"
+    rbac = {"apiVersion": f"{group}/v1", "metadata": {"name": "everything"}}
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "everything"}
+    users = [{"kind": "User", "name": name} for name in ("alice", SIDECAR)]
+    manifests = (
+        WIDGETS,
+        {**rbac, "kind": "ClusterRole", "rules": [everything]},
+        {**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users},
+        namespace_manifest("plain"),
+        namespace_manifest("mapped", agentpool="pool1"),
+    )
+    with applied(cluster.objects(), manifests):
         until(
             lambda: all(in_force(cluster, guard) for guard in GUARDS),
             what="the guards are in force",
         )
         yield cluster
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=QUIET)
 
 
 @pytest.fixture
@@ -553,8 +542,8 @@ def test_what_refuses_is_the_guard(
 def test_guards_stand_in_the_way_of_no_administrator(guarded: EmbeddedCluster, sent: As) -> None:
     rotate.token(guarded, progress=QUIET)
     rotate.certificate(guarded, progress=QUIET)
-    push.push(guarded, SETTINGS, progress=QUIET)
-    deploy.deploy(guarded, SETTINGS, progress=QUIET)
+    push.push(guarded, PolicySet.load(SETTINGS), progress=QUIET)
+    deploy.deploy(guarded, PolicySet.load(SETTINGS), progress=QUIET)
     assert refusals(sent) == {}
 
 

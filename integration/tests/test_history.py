@@ -7,13 +7,13 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -32,10 +32,10 @@ from fairlead.operations import deploy, drift, history, history_diff
 from fairlead.operations.push import push
 from fairlead.operations.rollback import rollback
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.embedded("it deletes the history, and changes settings"),
 ]
 
@@ -58,7 +58,7 @@ def restored(cluster: EmbeddedCluster, objects: clients.Objects, message: str | 
     live = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     as_default = history.settings_of(live) == history.settings_of(default)
     if not as_default or live["data"] != default["data"]:
-        deploy.deploy(cluster, settings, progress=QUIET)
+        deploy.deploy(cluster, PolicySet.load(settings), progress=QUIET)
     emptied(objects)
     history.record(objects, default, "deploy", message)
 
@@ -94,8 +94,7 @@ def record(objects: clients.Objects) -> Record:
 
 
 def fairlead(cluster: EmbeddedCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "fairlead", *arguments, "--name", cluster.name]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180)
+    return command_line.fairlead(*arguments, "--name", cluster.name)
 
 
 def changed(policies: Path, text: str) -> None:
@@ -166,7 +165,7 @@ def test_two_entries_are_compared_in_policies_and_settings(
     cluster: EmbeddedCluster, policies: Path
 ) -> None:
     changed(policies, "another line")
-    push(cluster, Settings(contact="#platform"), policies, progress=QUIET)
+    push(cluster, PolicySet.load(Settings(contact="#platform"), policies), progress=QUIET)
     done = fairlead(cluster, "history", "--diff", "1", "2")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -193,7 +192,9 @@ def test_two_entries_are_compared_in_policies_and_settings(
 def test_settings_come_back_with_the_policies(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
-    push(cluster, Settings(contact="#platform", pod_selector="merge"), progress=QUIET)
+    push(
+        cluster, PolicySet.load(Settings(contact="#platform", pod_selector="merge")), progress=QUIET
+    )
     result = rollback(cluster, None, progress=QUIET)
     assert (result["direction"], result["missing"]) == ("back", [])
     live = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
@@ -206,7 +207,7 @@ def test_settings_that_only_a_deployment_applies_stay_and_are_named(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
     more = Settings(contact="#platform", timeout_seconds=7)
-    deploy.deploy(cluster, more, progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(more), progress=QUIET)
     done = fairlead(cluster, "rollback", "1", "-o", "json")
     result = json.loads(done.stdout)
     assert result["missing"] == [{"setting": "timeoutSeconds", "now": 7, "then": 5}]
@@ -223,7 +224,9 @@ def test_settings_that_only_a_deployment_applies_stay_and_are_named(
 def test_policies_that_need_other_settings_are_not_brought_back(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
-    deploy.deploy(cluster, Settings(default_pool="pool1", timeout_seconds=7), progress=QUIET)
+    deploy.deploy(
+        cluster, PolicySet.load(Settings(default_pool="pool1", timeout_seconds=7)), progress=QUIET
+    )
     before = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     with pytest.raises(UsageError) as refused:
         rollback(cluster, "1", progress=QUIET)
@@ -236,9 +239,9 @@ def test_the_printed_lines_and_commands_bring_policies_and_settings_back(
     cluster: EmbeddedCluster, objects: clients.Objects, tmp_path: Path
 ) -> None:
     pools = {"pool1": Pool(), "pool2": Pool(node_selector={"disk": "ssd"})}
-    deploy.deploy(cluster, Settings(pools=pools, timeout_seconds=7), progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(Settings(pools=pools, timeout_seconds=7)), progress=QUIET)
     then = history.entries(objects)[0]
-    deploy.deploy(cluster, Settings(contact="#platform"), progress=QUIET)
+    deploy.deploy(cluster, PolicySet.load(Settings(contact="#platform")), progress=QUIET)
     refused = fairlead(cluster, "rollback", str(then.number))
     assert refused.returncode == 2
     _, lines, commands = refused.stderr.split("\n\n")
@@ -259,7 +262,7 @@ def test_the_history_of_earlier_versions_is_read_and_goes_on(
     cluster: EmbeddedCluster, objects: clients.Objects
 ) -> None:
     """They wrote one ConfigMap for each revision, and no log."""
-    push(cluster, Settings(contact="#platform"), progress=QUIET)
+    push(cluster, PolicySet.load(Settings(contact="#platform")), progress=QUIET)
     second, first = history.entries(objects)
     objects.delete("v1", "ConfigMap", HISTORY, NAMESPACE)
     table = listed(cluster)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import suspension
+from command_line import fairlead
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -23,8 +22,10 @@ from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import STALENESS, Settings
 
+PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"
@@ -46,11 +47,8 @@ def hang() -> Iterator[Callable[[int | None], None]]:
 
 def told(cluster: EmbeddedCluster) -> tuple[int, list[str], str]:
     """The exit code of `fairlead status`, its problems, and its table."""
-    argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name]
-    asked = subprocess.run(
-        [*argv, "-o", "json"], capture_output=True, text=True, check=False, timeout=60
-    )
-    shown = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    command = ("status", "--name", cluster.name)
+    asked, shown = fairlead(*command, "-o", "json"), fairlead(*command)
     return asked.returncode, json.loads(asked.stdout)["problems"], shown.stdout
 
 
@@ -108,7 +106,7 @@ def test_a_sidecar_that_is_gone_is_told(cluster: EmbeddedCluster, settings: Sett
             "no sidecar runs beside opa; its data were last confirmed at "
         )
     finally:
-        deploy(cluster, settings, progress=Progress())
+        deploy(cluster, PolicySet.load(settings), progress=Progress())
     until(lambda: is_well(cluster), what="all is well again")
 
 
@@ -140,9 +138,13 @@ def test_an_opa_without_policies_refuses_in_the_words_that_the_docs_explain(
 def bounded(cluster: EmbeddedCluster, settings: Settings) -> Iterator[int]:
     """Deploys the smallest maxStaleness; returns it in seconds."""
     least = STALENESS[0]
-    deploy(cluster, settings.model_copy(update={"max_staleness": least}), progress=Progress())
+    deploy(
+        cluster,
+        PolicySet.load(settings.model_copy(update={"max_staleness": least})),
+        progress=Progress(),
+    )
     yield least
-    deploy(cluster, settings, progress=Progress())
+    deploy(cluster, PolicySet.load(settings), progress=Progress())
 
 
 def ready(opa: OpaApi) -> bool:

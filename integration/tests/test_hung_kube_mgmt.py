@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import suspension
+from command_line import fairlead
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import waiting
@@ -18,15 +17,14 @@ from fairlead.kube import clients
 
 pytestmark = pytest.mark.embedded("it stops a process of this machine")
 
-SIDECARS = ["kube-mgmt"]  # without its program these tests are skipped
+PROFILES = ["kube-mgmt"]  # without its program these tests are skipped
 AGAIN = 60
 """Seconds until the changes that kube-mgmt missed reach OPA."""
 
 
 def problems(cluster: EmbeddedCluster) -> tuple[int, list[str]]:
     """The exit code of `fairlead status`, and its problems."""
-    argv = [sys.executable, "-m", "fairlead", "status", "--name", cluster.name, "-o", "json"]
-    asked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    asked = fairlead("status", "--name", cluster.name, "-o", "json")
     return asked.returncode, json.loads(asked.stdout)["problems"]
 
 

@@ -17,7 +17,6 @@ import placed
 import pytest
 from waits import until
 
-from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.deployment.names import NAMESPACE
@@ -25,9 +24,8 @@ from fairlead.federation import karmada
 from fairlead.federation.hosts import FIELD_MANAGER
 from fairlead.kube.errors import Refused
 
-pytestmark = pytest.mark.skipif(
-    registry.of_environment().kind != "embedded", reason="it needs a cluster of its own"
-)
+PROFILES = ["bare"]
+pytestmark = pytest.mark.embedded("it brings definitions of others")
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {"containers": [{"name": "main", "image": "registry.example.com/shop:1"}]},
@@ -152,11 +150,9 @@ class Host:
 
 
 @pytest.fixture
-def host(
-    bare_cluster: BareCluster, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Host]:
+def host(cluster: BareCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Host]:
     namespace = f"karmada-{request.session.items.index(request.node)}"
-    host = Host(bare_cluster, namespace, tmp_path / "log")
+    host = Host(cluster, namespace, tmp_path / "log")
     yield host
     host.objects.delete("v1", "ConfigMap", "placement", NAMESPACE)
     for deployment in host.objects.list("apps/v1", "Deployment", namespace):

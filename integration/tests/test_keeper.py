@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -29,17 +28,19 @@ from fairlead.deployment.credentials import Tls
 from fairlead.deployment.names import NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy, deployed_state, disabling, rotate, status
-from fairlead.operations.up import started
+from fairlead.operations import deploy, deployed_state, disable, rotate, status
+from fairlead.operations.disabled import Disabled
 from fairlead.pki import certificates
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["two"]
 pytestmark = pytest.mark.embedded("it kills servers, and plays other replicas")
 
 QUIET = Progress()
-OFTEN = Settings.model_validate({"certificates": {"life": "2m", "renewBefore": "112s"}})
+OFTEN = Settings.model_validate({"certificates": {"life": "2m", "renewBefore": "116s"}})
 RENEWALS = 10
 # What another replica does, once: with the service account's rights, and killed before the write
 # that is told, if any.
@@ -50,16 +51,16 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from fairlead.keeper import lease, servers
 from fairlead.keeper.keeper import Keeper
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 
-class Killed(ApiServer):
+class Killed(Objects):
     writes = 0
-    def patch(self, path, patch, **more):
-        counted = "leases" not in path
+    def call(self, method, path, body=None, **more):
+        counted = method == "PATCH" and "leases" not in path
         self.writes += counted
         if counted and self.writes == at:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().patch(path, patch, **more)
+        return super().call(method, path, body, **more)
 
 kubeconfig, opas, sidecars, valid, at = sys.argv[1:]
 at, valid = int(at), timedelta(days=int(valid))
@@ -75,21 +76,22 @@ while not keeper._is_settled(keeper._deployed.secret()):
 
 
 @pytest.fixture(scope="module")
-def renewing() -> Iterator[EmbeddedCluster]:
+def renewing(cluster: EmbeddedCluster) -> EmbeddedCluster:
     """A cluster with two OPAs, whose certificate is renewed after a few seconds."""
-    with started(
-        f"keeper-{os.getpid()}", OFTEN, {"pool1": 1}, replicas=2, progress=QUIET
-    ) as cluster:
-        yield cluster
+    deploy.deploy(cluster, PolicySet.load(OFTEN), progress=QUIET)
+    return cluster
 
 
 @pytest.fixture(scope="module")
-def calm() -> Iterator[EmbeddedCluster]:
-    """A cluster whose own keepers have nothing to do for weeks."""
-    with started(
-        f"calm-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET
-    ) as cluster:
-        yield cluster
+def calm(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """A cluster whose own keepers have nothing to do for weeks; for the tests after the others."""
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
+    until(
+        lambda: tls(cluster).remaining > timedelta(days=1) and settled(cluster),
+        what="the certificate lasts",
+    )
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
 
 
 def tls(cluster: EmbeddedCluster) -> Tls:
@@ -100,7 +102,7 @@ def tls(cluster: EmbeddedCluster) -> Tls:
 
 
 def settled(cluster: EmbeddedCluster) -> bool:
-    return Deployed(ApiServer(cluster.kubeconfig), manager="test").settled(tls(cluster))
+    return Deployed(Objects(cluster.kubeconfig), manager="test").settled(tls(cluster))
 
 
 def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
@@ -182,7 +184,7 @@ def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(
         now = tls(renewing)
         if now.certificate not in seen:
             seen.append(now.certificate)
-            assert now.left > timedelta(0)
+            assert now.remaining > timedelta(0)
         return len(seen) > RENEWALS
 
     with load(renewing) as outcome:
@@ -201,23 +203,23 @@ def test_certificates_are_renewed_ten_times_under_load_and_no_pod_is_refused(
 
 
 def test_a_renewal_leaves_disabled_what_is_disabled_and_says_so(renewing: EmbeddedCluster) -> None:
-    disabling.disable(renewing, None, "OPA hangs")
+    disable.disable(renewing, None, "OPA hangs")
     try:
-        before = disabling.read(renewing.objects()).records["node-pool"]
+        before = disable.read(renewing.objects()).records["node-pool"]
         until(
             lambda: any(before.sentence in text for text in events(renewing, "CertificateRenewed")),
             what="a renewal says that node-pool is disabled",
         )
-        assert disabling.read(renewing.objects()) == disabling.Disabled({"node-pool": before}, [])
+        assert disable.read(renewing.objects()) == Disabled({"node-pool": before}, [])
     finally:
-        disabling.enable(renewing, None)
+        disable.enable(renewing, None)
 
 
 def test_commands_and_keepers_do_not_disturb_each_other(renewing: EmbeddedCluster) -> None:
     with load(renewing) as outcome:
         for _ in range(2):
             rotate.certificate(renewing, progress=QUIET)
-            deploy.deploy(renewing, OFTEN, progress=QUIET)
+            deploy.deploy(renewing, PolicySet.load(OFTEN), progress=QUIET)
     assert outcome["failed"] == []
     assert outcome["placed"]
 
@@ -238,7 +240,7 @@ def goes_on(cluster: EmbeddedCluster, valid: int) -> bool:
     """
     done = replica(cluster, valid)
     assert (done.returncode, done.stderr) == (0, "")
-    return settled(cluster) and tls(cluster).left > timedelta(days=valid - 1)
+    return settled(cluster) and tls(cluster).remaining > timedelta(days=valid - 1)
 
 
 def more(placed: list[str], than: int) -> bool:
@@ -269,15 +271,18 @@ def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(
 
 def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster) -> None:
     objects = calm.objects()
+    before = len(events(calm, "CertificateRenewed"))
     expired(calm)
     with load(calm) as outcome:
         until(lambda: outcome["failed"], what="nobody can call OPA")
         for name in ("sync-0", "sync-1"):
             calm.restart_server(name)
-        until(lambda: tls(calm).left > timedelta(days=1) and settled(calm), what="it is replaced")
+        until(
+            lambda: tls(calm).remaining > timedelta(days=1) and settled(calm), what="it is replaced"
+        )
         created = len(outcome["placed"])
         until(lambda: len(outcome["placed"]) > created, what="pods are placed again")
-    assert events(calm, "CertificateRenewed")
+    assert len(events(calm, "CertificateRenewed")) > before
     assert objects.get("v1", "Secret", "opa-tls", NAMESPACE)
 
 
@@ -288,14 +293,23 @@ def expired(cluster: EmbeddedCluster) -> None:
         "opa", dns=("localhost",), ips=("127.0.0.1",), server=True, valid=timedelta(seconds=-1)
     )
     ended = Tls(pair.cert_pem, pair.key_pem, ca.cert_pem)
-    deployed = Deployed(ApiServer(cluster.kubeconfig), manager="test")
+    deployed = Deployed(Objects(cluster.kubeconfig), manager="test")
     deployed.publish(ended)
     cluster.refresh({"opa-tls": ended.files})
     deployed.trust(ended.ca)
 
 
-def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
-    api = ApiServer(calm.kubeconfig)
+def test_one_at_a_time_changes_the_certificate(
+    calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, taken = [], Lease._taken
+
+    def counted(lease: Lease) -> bool:
+        tries.append(lease)
+        return taken(lease)
+
+    monkeypatch.setattr(Lease, "_taken", counted)
+    api = Objects(calm.kubeconfig)
     first, second = Lease(api, "one"), Lease(api, "other")
     with first.attempt() as leading:
         assert leading
@@ -306,7 +320,7 @@ def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
         first.check()
         with ThreadPoolExecutor(1) as pool:
             rotating = pool.submit(rotate.certificate, calm, progress=QUIET)
-            time.sleep(3)  # it would have changed the Secret by now
+            until(lambda: len(tries) > 2, what="the rotation waits for the Lease")
             before = tls(calm)
             assert not rotating.done()
             assert before.ca == before.issuer
@@ -318,7 +332,7 @@ def test_one_at_a_time_changes_the_certificate(calm: EmbeddedCluster) -> None:
 def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
     calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     monkeypatch.setattr("fairlead.keeper.lease.PATIENCE", 1.0)
     with (
         Lease(api, "one").attempt(),
@@ -331,7 +345,7 @@ def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
 def test_the_lease_of_one_who_died_is_taken_over(
     calm: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = ApiServer(calm.kubeconfig)
+    api = Objects(calm.kubeconfig)
     died, other = Lease(api, "died"), Lease(api, "other")
     monkeypatch.setattr("fairlead.keeper.lease.DURATION", 2.0)
     assert died._take()
@@ -346,24 +360,19 @@ def test_the_lease_of_one_who_died_is_taken_over(
 def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: EmbeddedCluster) -> None:
     objects = calm.objects()
     before = tls(calm)
-    marked = {
+    secret = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "opa-tls", "namespace": NAMESPACE},
     }
-    marked["metadata"]["annotations"] = {"fairlead.dev/renewed-by": "fairlead render"}  # type: ignore[index]
-    objects._dynamic.resources.get(api_version="v1", kind="Secret").patch(
-        body=marked,
-        name="opa-tls",
-        namespace=NAMESPACE,
-        content_type="application/merge-patch+json",
-    )
+    mark = {"annotations": {"fairlead.dev/renewed-by": "fairlead render"}}
+    objects.merge(secret, {"metadata": mark})
     done = replica(calm, 5000)  # due, for such a life
     assert done.returncode != 0
     assert "renew it with fairlead render, which manages it" in done.stderr
     assert tls(calm) == before
     assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"fairlead render"}
-    deploy.deploy(calm, Settings(), progress=QUIET)
+    deploy.deploy(calm, PolicySet.load(Settings()), progress=QUIET)
     assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"sync"}
 
 
@@ -383,7 +392,7 @@ def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
         cluster.stop_server(name)
 
     def back() -> None:
-        deploy.deploy(cluster, Settings(), progress=QUIET)
+        deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
 
     return back
 
@@ -421,7 +430,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
             process.terminate()
     assert renewals == 1
     now = tls(calm)
-    assert now.left > timedelta(days=2998)
+    assert now.remaining > timedelta(days=2998)
     assert now.certificate != before.certificate
     assert settled(calm)
     deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
@@ -436,7 +445,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
     }
     assert all(b"\n# reconnect " in bundle for bundle in bundles)
     # A deployment keeps it, as otherwise API servers would use their old connections again.
-    deploy.deploy(calm, Settings(), progress=QUIET)
+    deploy.deploy(calm, PolicySet.load(Settings()), progress=QUIET)
     again = objects.get(
         "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "fairlead"
     )

@@ -6,11 +6,11 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from applied import applied
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -20,9 +20,9 @@ from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import NAMESPACE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
-from fairlead.operations import disabling
-from fairlead.operations.up import started
+from fairlead.operations import deploy, disable
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it takes guards away and puts others in their place")
@@ -42,26 +42,20 @@ Put = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
+def cluster(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster in which both accounts have all rights by RBAC."""
-    with started(
-        f"keeper-guard-{os.getpid()}", Settings(), {"pool1": 1}, progress=Progress()
-    ) as running:
-        objects = running.objects()
-        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
-        groups = ["", "apps", "coordination.k8s.io", "admissionregistration.k8s.io"]
-        rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
-        objects.apply({**rbac, "kind": "ClusterRole", "rules": rules})
-        role = {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "everything",
-        }
-        users = [
-            {"kind": "User", "name": user(account)} for account in (*ACCOUNTS.values(), "other")
-        ]
-        objects.apply({**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users})
-        yield running
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "everything"}}
+    groups = ["", "apps", "coordination.k8s.io", "admissionregistration.k8s.io"]
+    rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"}
+    users = [{"kind": "User", "name": user(account)} for account in (*ACCOUNTS.values(), "other")]
+    manifests = (
+        {**rbac, "kind": "ClusterRole", "rules": rules},
+        {**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": users},
+    )
+    with applied(cluster.objects(), manifests):
+        yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture(params=ACCOUNTS, ids=lambda sidecar: sidecar.name, scope="module")
@@ -292,11 +286,11 @@ def test_it_renews_while_an_intent_is_disabled_and_may_not_enable_it(
     def unrecorded(webhooks: dict[str, Any]) -> None:
         del webhooks["metadata"]["annotations"]["disabled.fairlead.dev/node-pool"]
 
-    disabling.disable(cluster, None, None)
+    disable.disable(cluster, None, None)
     try:
         for path in (MUTATING, VALIDATING):
             assert put(path, trust) == (200, "")
             assert DENIED in put(path, enabled)[1]
             assert DENIED in put(path, unrecorded)[1]
     finally:
-        disabling.enable(cluster, None)
+        disable.enable(cluster, None)

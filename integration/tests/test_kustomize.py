@@ -16,6 +16,7 @@ from fairlead.deployment import kustomize, manifests, secrets_file, sidecars
 from fairlead.deployment.names import RENEWED_BY
 from fairlead.kube import clients
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -42,7 +43,7 @@ def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 
 
 def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Path) -> None:
-    kustomize.write(Settings(), tmp_path, progress=SILENT)
+    kustomize.write(PolicySet.load(Settings()), tmp_path, progress=SILENT)
     made, committed = (
         {path.name: path.read_text() for path in at.iterdir()} for at in (tmp_path, COMMITTED)
     )
@@ -50,7 +51,7 @@ def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Pat
         name for name in made.keys() | committed.keys() if made.get(name) != committed.get(name)
     )
     assert not differ, (
-        f"{COMMITTED} is not what the templates and policies say now: run `make kustomize`"
+        f"{COMMITTED} is not what the templates and policies say now: run `make generate`"
     )
 
 
@@ -64,7 +65,13 @@ def test_base_and_overlay_are_together_what_deploy_applies(
     tmp_path: Path, sidecar: str, chosen: dict[str, Any]
 ) -> None:
     settings, secrets = Settings.model_validate(chosen), tmp_path / "overlay" / "secrets.yaml"
-    kustomize.write(settings, tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT)
+    kustomize.write(
+        PolicySet.load(settings),
+        tmp_path / "base",
+        secrets=secrets,
+        sidecar=sidecar,
+        progress=SILENT,
+    )
     chosen_sidecar = sidecars.SIDECARS[sidecar]
     bundle = staging.deployed(bundles.bundle(settings), settings, chosen_sidecar.engine, SILENT)
     credentials = secrets_file.load(secrets).credentials
@@ -85,7 +92,11 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
 ) -> None:
     secrets = tmp_path / "secrets.yaml"
     kustomize.write(
-        Settings(), tmp_path / "base", secrets=secrets, sidecar=sidecar, progress=SILENT
+        PolicySet.load(Settings()),
+        tmp_path / "base",
+        secrets=secrets,
+        sidecar=sidecar,
+        progress=SILENT,
     )
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
     assert len(taken) == {"sync": 34, "kube-mgmt": 36, "serve": 42}[sidecar]

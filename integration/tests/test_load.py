@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.checks.fuzz import load
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.settings.models import Settings
+from lab.fuzz import load
 
-pytestmark = pytest.mark.embedded("it measures processes of this machine")
+pytestmark = [pytest.mark.lab, pytest.mark.embedded("it measures processes of this machine")]
 
 
 def test_neither_a_tenant_nor_an_anonymous_caller_takes_more_than_there_is(

@@ -11,24 +11,28 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import left_out
 import pytest
 import yaml
 from access_world import BINDINGS, GROUP, NAMESPACE, RBAC, Users, bound, path, role
-from conftest import POOLS, SETTINGS
+from applied import applied
+from profiles import EVERYTHING
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE as OWN
-from fairlead.operations.up import started
+from fairlead.operations import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs.toolchain import installed
 from fairlead.settings.access import Access
 
+PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
 
 ACCOUNT = "metacontroller"  # and its namespace
-WANTED = SETTINGS.model_copy(
+OTHERS = EVERYTHING.model_copy(
     update={"access": Access(controller=f"system:serviceaccount:{ACCOUNT}:{ACCOUNT}")}
 )
 MANIFESTS: list[dict[str, Any]] = list(
@@ -37,11 +41,6 @@ MANIFESTS: list[dict[str, Any]] = list(
     )
 )
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-
-
-def program() -> Path | None:
-    named = os.environ.get("FAIRLEAD_METACONTROLLER")
-    return Path(named) if named else next(installed.on_path(ACCOUNT), None)
 
 
 def definition(kind: str) -> dict[str, Any]:
@@ -91,17 +90,26 @@ WORLD = [
 
 
 @pytest.fixture(scope="module")
-def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
+def metacontroller() -> Path:
+    """The program."""
+    named = os.environ.get("FAIRLEAD_METACONTROLLER")
+    path = Path(named) if named else next(installed.on_path(ACCOUNT), None)
+    if path is None:
+        left_out.skip(ACCOUNT, "put it on the PATH, or set FAIRLEAD_METACONTROLLER")
+    return path
+
+
+@pytest.fixture(scope="module")
+def users(
+    metacontroller: Path, cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Users]:
     """Users of a cluster in which Metacontroller runs."""
-    metacontroller = program()
-    if metacontroller is None:
-        pytest.skip("there is no metacontroller: set FAIRLEAD_METACONTROLLER")
-    name = f"test-meta-{os.getpid()}"
-    with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
-        for manifest in WORLD:
-            cluster.objects().apply(manifest)
+    deploy.deploy(cluster, PolicySet.load(OTHERS), progress=Progress())
+    with applied(cluster.objects(), WORLD):
         bring(cluster, metacontroller, tmp_path_factory.mktemp("metacontroller"))
         yield Users(cluster.kubeconfig)
+        cluster.stop_server(ACCOUNT)
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 def bring(cluster: EmbeddedCluster, metacontroller: Path, folder: Path) -> None:

@@ -16,8 +16,10 @@ from waits import until
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.kube import clients
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube.responses import Response
 
 Make = Callable[..., Any]
 Apply = Callable[[dict[str, Any]], dict[str, Any]]
@@ -242,13 +244,13 @@ def test_a_nodeselector_of_the_manifest_stays_and_a_warning_says_what_to_do(
     objects.apply(agent(pod(at), nodeSelector={"agentpool": "pool1"}))
     relabel(objects, at, "pool2")
     wait_until_mapped(objects, pod(at), "pool2")
-    rest = Rest(clients.connect(cluster.kubeconfig))
+    rest = Objects(cluster.kubeconfig)
     path = path_of({"apiVersion": "apps/v1", "kind": "DaemonSet"}, at, "agent")
 
     def changed() -> Response | None:
-        live = rest.call("GET", path).body
+        live = rest.request("GET", path).body
         live["spec"]["template"]["spec"]["hostAliases"] = alias()
-        answer = rest.call("PUT", path, live)
+        answer = rest.request("PUT", path, live)
         return None if answer.status == 409 else answer
 
     answer = until(changed, what="the DaemonSet is changed without a conflict")

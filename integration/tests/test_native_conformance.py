@@ -1,23 +1,35 @@
-"""Every conformance case, on a real API server that decides by itself, by admission policies."""
+"""Conformance cases on a real API server that decides by itself, by admission policies.
+tools/tests/engines/test_cel_offline.py has all of them, decided by API servers' own code."""
 
 from __future__ import annotations
 
 import pytest
+import representative
 
-from fairlead import engines
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.verify import verify
+from fairlead.engines.cel import CelEngine
 from fairlead.policy import cases
+from fairlead.verification.verify import verify
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.embedded("the engine cel starts its own cluster"),
-]
+PROFILES = ["bare"]
+pytestmark = pytest.mark.embedded("it has no policies but these")
 
 
-def test_every_case_holds_on_admission_policies() -> None:
+def test_cases_of_each_operation_and_outcome_hold_on_admission_policies(
+    cluster: BareCluster,
+) -> None:
+    engine = CelEngine(cluster=cluster)
+    expressible = [case for case in cases.load(None) if not engine.inexpressible(case)]
+    results = verify(representative.cases(expressible), [engine], Progress())
+    assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
+    assert len([result for result in results if result.passed]) >= 60
+
+
+@pytest.mark.lab
+def test_every_case_holds_on_admission_policies(cluster: BareCluster) -> None:
     every = cases.load(None)
-    results = verify(every, engines.load(["cel"]), Progress())
+    results = verify(every, [CelEngine(cluster=cluster)], Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     decided = [result for result in results if result.passed]
     assert len(decided) >= 150

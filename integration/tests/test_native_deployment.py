@@ -4,7 +4,6 @@ and exchanged for OPA, and no pod is created unplaced meanwhile."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +20,15 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
-from fairlead.engines import enforcement
 from fairlead.engines.live import marker
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
+from fairlead.operations import deploy, push
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = [pytest.mark.long, pytest.mark.embedded("it has a cluster of its own")]
+PROFILES = ["cel"]
+pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
@@ -35,9 +36,9 @@ LIMITS = "intents:\n  replica-limits:\n    parameters:\n      ranges: [{min_repl
 
 
 @pytest.fixture(scope="module")
-def native() -> Iterator[EmbeddedCluster]:
-    with engine_clusters.started(f"native-{os.getpid()}", "cel") as cluster:
-        yield cluster
+def native(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), engine="cel", progress=QUIET)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def objects(native: EmbeddedCluster) -> clients.Objects:
 def restored(native: EmbeddedCluster) -> Iterator[None]:
     """The default settings are deployed again after the test."""
     yield
-    enforcement.deploy(native, Settings(), engine="cel", progress=QUIET)
+    deploy.deploy(native, PolicySet.load(Settings()), engine="cel", progress=QUIET)
 
 
 @pytest.fixture
@@ -133,7 +134,9 @@ def test_a_push_and_a_rollback_leave_no_pod_unplaced(
 ) -> None:
     with writer(native.kubeconfig) as selectors:
         for label in ("gke", "agentpool"):
-            enforcement.deploy(native, Settings(node_label=label), message=label, progress=QUIET)
+            deploy.deploy(
+                native, PolicySet.load(Settings(node_label=label)), message=label, progress=QUIET
+            )
         pushed = fairlead("push", "-m", "by hand", settings="nodeLabel: gke\n")
         assert pushed.returncode == 0, pushed.stderr
         back = fairlead("rollback", "-o", "json")
@@ -166,11 +169,11 @@ def test_instances_come_and_go_with_their_objects(
     two = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
     limits = {"ranges": [{"min_replicas": 3}]}
     settings = Settings.model_validate({"intents": {"replica-limits": {"parameters": limits}}})
-    enforcement.deploy(native, settings, progress=QUIET)
+    deploy.deploy(native, PolicySet.load(settings), progress=QUIET)
     with pytest.raises(Refused, match="replicas 2 is not"):
         objects.apply(two, dry_run=True)
     for _ in range(2):  # what the revision before needs is deleted by the deployment after the next
-        enforcement.deploy(native, Settings(), progress=QUIET)
+        deploy.deploy(native, PolicySet.load(Settings()), progress=QUIET)
         objects.apply(two, dry_run=True)
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
         names = [each["metadata"]["name"] for each in objects.list(ADMISSION, kind, None)]
@@ -193,7 +196,7 @@ def test_if_the_api_server_does_not_enforce_a_push_the_policies_before_come_back
 
     monkeypatch.setattr(marker, "placed", fails_once)
     with pytest.raises(FairleadError, match=r"away; revision \w{12} was put back"):
-        enforcement.push(native, Settings(node_label="gke"), progress=QUIET)
+        push.push(native, PolicySet.load(Settings(node_label="gke")), progress=QUIET)
     assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
 
 
@@ -262,13 +265,13 @@ def test_an_intent_is_disabled_until_it_is_enabled(
     assert "(a test)" in sentence
     events = objects.list("v1", "Event", NAMESPACE)
     assert "IntentDisabled" in {event["reason"] for event in events}
-    enforcement.deploy(native, Settings(contact="#platform"), progress=QUIET)
+    deploy.deploy(native, PolicySet.load(Settings(contact="#platform")), progress=QUIET)
     assert (placed(), len(problems(fairlead))) == (False, 1)
     assert fairlead("disable", "--intent", "other").returncode == 2
     assert fairlead("enable").returncode == 0
     until(placed, what="the API server has enabled it")
     assert problems(fairlead) == []
-    enforcement.deploy(native, Settings(), progress=QUIET)
+    deploy.deploy(native, PolicySet.load(Settings()), progress=QUIET)
     assert "nothing was disabled" in fairlead("enable").stderr
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,23 +14,24 @@ from typing import Any
 
 import pytest
 from dry_runs import pod, selector, writer
-from second_api_server import start_second
+from second_api_server import second_api_server
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import INTENT_LABEL, NAMESPACE, PART_OF, POLICIES
-from fairlead.engines import enforcement
-from fairlead.engines.native import bring, record
 from fairlead.kube import clients
+from fairlead.operations import deploy, lifecycle, status
 from fairlead.operations.applying import Applier
+from fairlead.operations.lifecycle import Change
+from fairlead.operations.strategies import admission_objects, cel
+from fairlead.operations.strategies.base import Operation
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.embedded("it has a cluster of its own with two API servers"),
-]
+PROFILES = ["cel"]
+pytestmark = pytest.mark.embedded("it starts a second API server")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 BINDINGS = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
@@ -42,21 +42,19 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def native() -> Iterator[EmbeddedCluster]:
-    with enforcement.started(
-        f"native-twice-{os.getpid()}", Settings(), {}, engine="cel", progress=Progress()
-    ) as cluster:
-        metadata = {"name": "mapped", "labels": {"agentpool": "pool1"}}
-        cluster.objects().apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        yield cluster
+def native(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), engine="cel", progress=Progress())
 
 
 @pytest.fixture(scope="module")
-def servers(native: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def servers(
+    native: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Path]]:
     """The kubeconfigs of both API servers; Fairlead knows the first."""
     second = tmp_path_factory.mktemp("second") / "kubeconfig"
-    start_second(native, second)
-    return [native.kubeconfig, second]
+    with second_api_server(native, second):
+        yield [native.kubeconfig, second]
 
 
 @pytest.fixture
@@ -81,12 +79,12 @@ def push(native: EmbeddedCluster, tmp_path: Path) -> Callable[[str], subprocess.
 def require_in_force(native: EmbeddedCluster, servers: list[Path], node_label: str) -> None:
     """Both API servers place pods by this label, and the status has no problem."""
     expected = {NODE_LABELS[node_label]: "pool1"}
-    each = [Objects(clients.connect(server)) for server in servers]
+    each = [Objects(server) for server in servers]
     until(
         lambda: all(selector(objects, pod("mapped")) == expected for objects in each),
         what=f"both API servers place by {node_label}",
     )
-    assert enforcement.status(native)["problems"] == []
+    assert status.status(native)["problems"] == []
 
 
 def require_placed(selectors: list[list[object]]) -> None:
@@ -181,12 +179,15 @@ def test_a_push_that_another_overtakes_leaves_the_policies_of_that(
         assert push("gke").wait() == 0
 
     settings = Settings.model_validate({"nodeLabel": "agentpool", "contact": "#team-late"})
-    late = record.made("cel", settings, None)
     applier = HeldUp(objects, overtake)
-    with pytest.raises(FairleadError, match="somebody else changed the policies at the same time"):
-        bring.bring(native, applier, late, None, progress=Progress())
+    with ExitStack() as stack:
+        operation = Operation(native, objects, applier, stack, Progress())
+        late = cel.rendered(PolicySet.load(settings))
+        overtaken = "somebody else changed the policies at the same time"
+        with pytest.raises(FairleadError, match=overtaken):
+            lifecycle.bring(operation, cel.Cel(operation), late, None, Change("push"))
     require_in_force(native, servers, "gke")
-    of_late = {each["metadata"]["name"] for each in late.prepared}
+    of_late = {each["metadata"]["name"] for each in admission_objects.prepared(late.objects)}
     bound = {
         each["spec"]["policyName"]
         for kind in BINDINGS

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import left_out
 import pytest
 from waits import until
 
@@ -17,23 +18,22 @@ from fairlead import engines
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.kyverno import KyvernoEngine, controller, manifests, marker
+from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import clusters
 from fairlead.engines.live.worlds import create
-from fairlead.engines.verify import verify
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.policy import cases
-from fairlead.programs import toolchain
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from fairlead.verification.verify import verify
+from lab.engines.kyverno import KyvernoEngine, controller, marker
 
 pytestmark = [
     pytest.mark.skipif(
         registry.of_environment().kind != "embedded", reason="Kyverno runs beside its own cluster"
     ),
-    pytest.mark.skipif(
-        toolchain.states([controller.PROGRAM])[0].path is None,
-        reason="Kyverno takes long to build: run `fairlead tools --build kyverno` first",
-    ),
+    left_out.unless_built(controller.PROGRAM),
 ]
 STRICT_DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
 POD: dict[str, Any] = {
@@ -50,18 +50,20 @@ ECHO = """\
 # METADATA
 # title: Echo
 # scope: package
-# custom:
-#   requests:
-#     - kinds: [v1/Secret]
-#       operations: [CREATE]
-#   parameters:
-#     type: object
-#     properties:
-#       text: {type: string}
-#       items: {type: array}
 package echo
 
 decision := {"deny": set(), "warn": set(), "patch": []}
+"""
+FACTS = """\
+writtenFor: [cel]
+requests:
+  - kinds: [v1/Secret]
+    operations: [CREATE]
+parameters:
+  type: object
+  properties:
+    text: {type: string}
+    items: {type: array}
 """
 # It also has a macro's variable of the same name, and comments.
 ECHO_IN_CEL = """\
@@ -85,31 +87,31 @@ def kyverno() -> Iterator[BareCluster]:
 
 
 @pytest.fixture
-def rest(kyverno: BareCluster) -> Rest:
-    return clusters.rest(kyverno)
+def rest(kyverno: BareCluster) -> Objects:
+    return clusters.api(kyverno)
 
 
 @contextmanager
-def enforced(rest: Rest, policies: list[dict[str, Any]]) -> Iterator[None]:
+def enforced(rest: Objects, policies: list[dict[str, Any]]) -> Iterator[None]:
     """The policies are in force during the block."""
     try:
         for policy in policies:
-            answer = rest.call("POST", manifests.path(policy), policy)
+            answer = rest.request("POST", manifests.path(policy), policy)
             assert answer.ok, answer.message
         with marker.placed(rest):
             yield
     finally:
         for policy in policies:
-            rest.call("DELETE", f"{manifests.path(policy)}/{policy['metadata']['name']}")
+            rest.request("DELETE", f"{manifests.path(policy)}/{policy['metadata']['name']}")
 
 
-def mapped_namespace(rest: Rest, name: str) -> str:
+def mapped_namespace(rest: Objects, name: str) -> str:
     """The path of a new namespace whose pool is pool1."""
     metadata = {"name": name, "labels": {"agentpool": "pool1"}}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     create(rest, path_of(namespace, None), namespace)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    rest.call("POST", path_of(account, name), account)  # a controller may have been faster
+    rest.request("POST", path_of(account, name), account)  # a controller may have been faster
     return f"/api/v1/namespaces/{name}"
 
 
@@ -133,35 +135,35 @@ def mapped_namespace(rest: Rest, name: str) -> str:
     ],
     ids=["defaults", "pools", "warn", "exempt", "instances"],
 )
-def test_kyverno_takes_each_policy_strictly(rest: Rest, chosen: dict[str, Any]) -> None:
+def test_kyverno_takes_each_policy_strictly(rest: Objects, chosen: dict[str, Any]) -> None:
     """Its own webhook compiles each expression."""
-    rendered = engines.render("kyverno", Settings.model_validate(chosen))
+    rendered = engines.render("kyverno", PolicySet.load(Settings.model_validate(chosen)))
     assert len(rendered) >= 2
     for policy in rendered:
-        answer = rest.call("POST", manifests.path(policy), policy, query=STRICT_DRY_RUN)
+        answer = rest.request("POST", manifests.path(policy), policy, query=STRICT_DRY_RUN)
         assert (answer.ok, answer.message, answer.warnings) == (True, "", ())
 
 
-def test_kyverno_refuses_a_policy_with_a_mistake(rest: Rest) -> None:
+def test_kyverno_refuses_a_policy_with_a_mistake(rest: Objects) -> None:
     """So that a policy that cannot be evaluated is not taken for one that allows everything."""
-    policy = engines.render("kyverno", Settings())[0]
+    policy = engines.render("kyverno", PolicySet.load(Settings()))[0]
     wrong = json.loads(json.dumps(policy).replace("namespaceObject.metadata", "nothing.metadata"))
-    answer = rest.call("POST", manifests.path(policy), wrong, query={"dryRun": "All"})
+    answer = rest.request("POST", manifests.path(policy), wrong, query={"dryRun": "All"})
     assert not answer.ok
     assert "undeclared reference to 'nothing'" in answer.message
     unknown = {**policy, "spec": {**policy["spec"], "paramKind": {}}}
-    answer = rest.call("POST", manifests.path(policy), unknown, query=STRICT_DRY_RUN)
+    answer = rest.request("POST", manifests.path(policy), unknown, query=STRICT_DRY_RUN)
     assert 'unknown field "spec.paramKind"' in answer.message
 
 
-def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Rest) -> None:
+def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Objects) -> None:
     namespace = mapped_namespace(rest, "payments")
-    with enforced(rest, engines.render("kyverno", Settings(contact=NASTY_LINE))):
+    with enforced(rest, engines.render("kyverno", PolicySet.load(Settings(contact=NASTY_LINE)))):
         dry_run = {"dryRun": "All"}  # the cases have pods of this name in the namespace
-        placed = rest.call("POST", f"{namespace}/pods", POD, query=dry_run)
+        placed = rest.request("POST", f"{namespace}/pods", POD, query=dry_run)
         assert placed.body["spec"]["nodeSelector"] == {"agentpool": "pool1"}
         elsewhere = {**POD, "spec": {**POD["spec"], "nodeSelector": {"agentpool": "pool2"}}}
-        refused = rest.call("POST", f"{namespace}/pods", elsewhere, query=dry_run)
+        refused = rest.request("POST", f"{namespace}/pods", elsewhere, query=dry_run)
     assert refused.status == 400
     assert refused.message.startswith(
         'Policy fairlead.node-pool failed: pod "web" sets spec.nodeSelector agentpool=pool2'
@@ -169,13 +171,13 @@ def test_what_is_rendered_places_pods_and_refuses_other_nodes(rest: Rest) -> Non
     assert refused.message.endswith(f" (ask {NASTY_LINE})")
 
 
-def test_a_pod_that_loses_its_pool_again_is_refused(rest: Rest) -> None:
+def test_a_pod_that_loses_its_pool_again_is_refused(rest: Objects) -> None:
     """An API server repeats its own policies after webhooks, and does not ask Kyverno again."""
     namespace = mapped_namespace(rest, "undone")
     attempt = functools.partial(
-        rest.call, "POST", f"{namespace}/pods", POD, query={"dryRun": "All"}
+        rest.request, "POST", f"{namespace}/pods", POD, query={"dryRun": "All"}
     )
-    with enforced(rest, engines.render("kyverno", Settings())), undoing(rest):
+    with enforced(rest, engines.render("kyverno", PolicySet.load(Settings()))), undoing(rest):
         refused = until(
             lambda: None if (answer := attempt()).ok else answer,
             what="the admission policy removes the nodeSelector",
@@ -186,7 +188,7 @@ def test_a_pod_that_loses_its_pool_again_is_refused(rest: Rest) -> None:
 
 
 @contextmanager
-def undoing(rest: Rest) -> Iterator[None]:
+def undoing(rest: Objects) -> Iterator[None]:
     """An admission policy removes the nodeSelector of pods during the block."""
     # No matchCondition: an API server repeats only what it has invoked before.
     removal = (
@@ -222,12 +224,13 @@ def undoing(rest: Rest) -> Iterator[None]:
         yield
     finally:
         for manifest in every:
-            rest.call("DELETE", path_of(manifest, None, "undoing"))
+            rest.request("DELETE", path_of(manifest, None, "undoing"))
 
 
-def test_expressions_see_the_parameters_as_they_are(rest: Rest, tmp_path: Path) -> None:
+def test_expressions_see_the_parameters_as_they_are(rest: Objects, tmp_path: Path) -> None:
     (tmp_path / "echo" / "engines").mkdir(parents=True)
     (tmp_path / "echo" / "echo.rego").write_text(ECHO)
+    (tmp_path / "echo" / "intent.yaml").write_text(FACTS)
     (tmp_path / "echo" / "engines" / "cel.yaml").write_text(ECHO_IN_CEL)
     items = [1, -(2**63) + 1, 2.0, 0.1, 1e22]
     settings = Settings.model_validate(
@@ -239,14 +242,15 @@ def test_expressions_see_the_parameters_as_they_are(rest: Rest, tmp_path: Path) 
         }
     )
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "some"}}
-    with enforced(rest, engines.render("kyverno", settings, tmp_path)):
+    with enforced(rest, engines.render("kyverno", PolicySet.load(settings, tmp_path))):
         path = path_of(secret, "default")
-        refused = rest.call("POST", path, secret, query={"dryRun": "All"})
+        refused = rest.request("POST", path, secret, query={"dryRun": "All"})
     types = "true false 1, true false -9223372036854775807, false true 2, "
     types += "false true 0.1, false true 1e+22"
     assert refused.message == f"Policy fairlead.echo failed: {NASTY}|{types}|own"
 
 
+@pytest.mark.lab
 def test_every_case_holds_on_kyverno(kyverno: BareCluster) -> None:
     every = cases.load(None)
     results = verify(every, [KyvernoEngine(cluster=kyverno)], Progress())

@@ -4,12 +4,12 @@ server."""
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from other_webhook import CHANGES, SETTINGS, VERSION, Create, refused, running
+from profiles import SETTINGS as DEFAULTS
 from waits import until
 
 from fairlead.clusters.base import Cluster
@@ -17,7 +17,7 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy
-from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 
 pytestmark = pytest.mark.embedded("the API server has to reach webhooks of this process")
 
@@ -35,12 +35,11 @@ REFUSALS: dict[str, tuple[int, str]] = {
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Cluster]:
-    """A cluster with declared pools, which ends with this process in any case."""
-    with started(
-        f"others-{os.getpid()}", SETTINGS, {"pool1": 1, "pool2": 1}, progress=Progress()
-    ) as cluster:
-        yield cluster
+def shared(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster with declared pools."""
+    deploy.deploy(cluster, PolicySet.load(SETTINGS), progress=Progress())
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(DEFAULTS), progress=Progress())
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def guarded(shared: Cluster, create: Create) -> Iterator[None]:
     """Wait until our validating webhook is in force, now and after the test."""
     until(lambda: refused(create, "sets a nodeName"), what="the final state is looked at")
     yield
-    deploy.deploy(shared, SETTINGS, progress=Progress())
+    deploy.deploy(shared, PolicySet.load(SETTINGS), progress=Progress())
 
 
 @pytest.mark.usefixtures("guarded")
@@ -97,7 +96,7 @@ def test_without_the_validating_webhook_it_would_get_through(
 def test_where_nothing_is_to_be_denied_it_gets_through_too(shared: Cluster, create: Create) -> None:
     deploy.deploy(
         shared,
-        SETTINGS.model_copy(update={"enforcement": {"node-pool": "warn"}}),
+        PolicySet.load(SETTINGS.model_copy(update={"enforcement": {"node-pool": "warn"}})),
         progress=Progress(),
     )
     for change in CHANGES:

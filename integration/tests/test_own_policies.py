@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import openapi_kinds
 import pytest
 import yaml
 from waits import until
@@ -21,8 +22,8 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy, disabling, drift
-from fairlead.policy import kinds
+from fairlead.operations import deploy, disable, drift
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -75,7 +76,7 @@ def fairlead(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def cluster_again(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """The cluster, which has its own policies again afterwards."""
     yield cluster
-    deploy.deploy(cluster, Settings(), progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 def test_the_policies_of_the_page_pass_their_checks(repository: Path) -> None:
@@ -198,14 +199,14 @@ def test_an_intent_is_disabled_where_another_asks_about_the_same_pod(
             lambda: host in str(refusal(objects, pod("own-both", host=True))),
             what="the policy is in force",
         )
-        disabling.disable(cluster, "node-pool", None)
+        disable.disable(cluster, "node-pool", None)
         until(
             lambda: "nodeSelector" not in _created(objects, pod("own-both", host=False))["spec"],
             what="pods are no longer placed",
         )
         assert host in str(refusal(objects, pod("own-both", host=True)))
-        disabling.enable(cluster, None)
-        disabling.disable(cluster, "no-host-network", None)
+        disable.enable(cluster, None)
+        disable.disable(cluster, "no-host-network", None)
         until(
             lambda: refusal(objects, pod("own-both", host=True)) is None,
             what="the network of the node is allowed",
@@ -216,7 +217,7 @@ def test_an_intent_is_disabled_where_another_asks_about_the_same_pod(
         )
         assert created == {"agentpool": "pool1"}
     finally:
-        disabling.enable(cluster, None)
+        disable.enable(cluster, None)
 
 
 def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -225,21 +226,34 @@ def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "code", "message"),
+    ("file", "old", "new", "code", "message"),
     [
         (
-            "#       namespaces:",
-            '#       conditions: [{name: a, expression: "this is no CEL ("}]\n#       namespaces:',
+            "intent.yaml",
+            "    namespaces:",
+            '    conditions: [{name: a, expression: "this is no CEL ("}]\n    namespaces:',
             2,
-            "does not accept what the METADATA of the policies make",
+            "does not accept what the policies' intent.yaml say",
         ),
-        ("\tinput.request.object.spec.hostNetwork", "\tfalse", 1, "policy tests fail"),
+        (
+            "no_host_network.rego",
+            "\tinput.request.object.spec.hostNetwork",
+            "\tfalse",
+            1,
+            "policy tests fail",
+        ),
     ],
 )
 def test_policies_that_cannot_work_change_nothing(
-    repository: Path, cluster_again: EmbeddedCluster, old: str, new: str, code: int, message: str
+    repository: Path,
+    cluster_again: EmbeddedCluster,
+    file: str,
+    old: str,
+    new: str,
+    code: int,
+    message: str,
 ) -> None:
-    path = repository / "policies" / "no_host_network" / "no_host_network.rego"
+    path = repository / "policies" / "no_host_network" / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
@@ -276,7 +290,7 @@ def test_an_intent_that_is_gone_leaves_nothing(
         metadata = {"name": name, "labels": {"fairlead.dev/intent": intent}}
         objects.apply({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
     assert all(objects.get(*policy) for policy in policies)
-    deploy.deploy(cluster_again, Settings(), progress=Progress())
+    deploy.deploy(cluster_again, PolicySet.load(Settings()), progress=Progress())
     assert not any(objects.get(*policy) for policy in policies)
     webhooks = objects.get(ADMISSION, "ValidatingWebhookConfiguration", "fairlead")
     assert webhooks
@@ -294,7 +308,7 @@ def test_the_schemas_are_those_of_the_api_server(cluster: EmbeddedCluster) -> No
         capture_output=True,
         check=True,
     )
-    served = kinds.of_openapi(json.loads(document.stdout))
+    served = openapi_kinds.of_openapi(json.loads(document.stdout))
     folder = paths.root() / "tools" / "schemas"
     kept = {
         path.relative_to(folder): json.loads(path.read_text())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import POOLS, SETTINGS
+from applied import applied, namespace_manifest
+from profiles import EVERYTHING
 from waits import until
 
 from fairlead.clusters.base import Cluster
@@ -24,11 +24,12 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, policy_status, push, rotate
-from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 
+PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
 
-WANTED = SETTINGS.model_copy(update={"placement": True})
+WITHOUT = EVERYTHING.model_copy(update={"placement": False})
 SCENARIO = yaml.safe_load((paths.root() / "testdata" / "placement" / "data.yaml").read_text())
 PATH = "/v1/data/k8s/placement"
 
@@ -47,19 +48,14 @@ def bring(cluster: Cluster, placement: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def wanting() -> Iterator[Cluster]:
+def wanting(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster whose OPA answers about placement, with the data of the scenario."""
-    name = f"test-placement-{os.getpid()}"
-    with started(name, WANTED, POOLS, sidecar="sync", progress=Progress()) as cluster:
-        bring(cluster, SCENARIO["placement"])
-        cluster.objects().apply(
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": "shop", "labels": {"customer": "medicare-plus"}},
-            }
-        )
+    objects = cluster.objects()
+    bring(cluster, SCENARIO["placement"])
+    with applied(objects, [namespace_manifest("shop", customer="medicare-plus")]):
         yield cluster
+    objects.delete("v1", "ConfigMap", "placement", NAMESPACE)
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
 
 @pytest.fixture
@@ -211,14 +207,14 @@ def test_its_rotation_refuses_nobody_until_the_old_one_is_retired(wanting: Clust
 
 def test_a_deployment_keeps_it(wanting: Cluster) -> None:
     before = scoped_tokens(wanting)
-    deploy.deploy(wanting, WANTED, tested=True, progress=Progress())
+    deploy.deploy(wanting, PolicySet.load(EVERYTHING), tested=True, progress=Progress())
     assert scoped_tokens(wanting) == before
     assert may_ask(wanting, before["token"])
 
 
 def test_a_push_brings_a_new_revision_to_the_same_path(wanting: Cluster, api: OpaApi) -> None:
-    changed = WANTED.model_copy(update={"contact": "#platform"})
-    result = push.push(wanting, changed, progress=Progress())
+    changed = EVERYTHING.model_copy(update={"contact": "#platform"})
+    result = push.push(wanting, PolicySet.load(changed), progress=Progress())
     assert result["revision"] != result["previous"]
     assert [warning for warning in result["warnings"] if "no decision" in warning] == []
     labelled = {"metadata": {"labels": {"customer": "medicare-plus"}}}
@@ -229,12 +225,12 @@ def test_a_push_brings_a_new_revision_to_the_same_path(wanting: Cluster, api: Op
 
 def test_a_push_without_it_asks_for_a_deployment(wanting: Cluster, api: OpaApi) -> None:
     with pytest.raises(UsageError, match="placement changed since the last deployment"):
-        push.push(wanting, SETTINGS, progress=Progress())
+        push.push(wanting, PolicySet.load(WITHOUT), progress=Progress())
 
 
 def test_without_placement_there_is_no_such_token(wanting: Cluster) -> None:
     token = scoped_tokens(wanting)["token"]
-    deploy.deploy(wanting, SETTINGS, tested=True, progress=Progress())
+    deploy.deploy(wanting, PolicySet.load(WITHOUT), tested=True, progress=Progress())
     assert wanting.objects().get("v1", "Secret", "opa-token-placement", NAMESPACE) is None
     assert not may_ask(wanting, token)
     with pytest.raises(UsageError, match="no token of the scope placement: set `placement: true`"):

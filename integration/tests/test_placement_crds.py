@@ -5,33 +5,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import left_out
 import placed
 import pytest
+from applied import namespace_manifest
 from jsonschema import Draft7Validator
 
-from fairlead.checks import placement_crds
-from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.demos import placement_crds
 from fairlead.federation import argocd, karmada
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
-pytestmark = pytest.mark.skipif(
-    registry.of_environment().kind != "embedded", reason="it needs a cluster of its own"
-)
+PROFILES = ["bare"]
+pytestmark = pytest.mark.embedded("it brings definitions of others")
 PLACEMENTS = [
     placed.placement({"eu": 2, "us": 1.5}, name=kind.lower(), kind=kind)
     for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job")
 ]
 
 
-@pytest.fixture
-def objects(bare_cluster: BareCluster) -> clients.Objects:
+@pytest.fixture(scope="module")
+def objects(cluster: BareCluster) -> clients.Objects:
     """The API of a cluster with the namespace of the workloads."""
-    objects = bare_cluster.objects()
-    objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    objects = cluster.objects()
+    objects.apply(namespace_manifest("shop"))
     return objects
 
 
@@ -40,7 +40,7 @@ def definitions(name: str) -> list[dict[str, Any]]:
     try:
         return placement_crds.definitions(name, Progress())
     except FairleadError as error:
-        pytest.skip(str(error))
+        left_out.skip(name, str(error))
 
 
 def require_strict(objects: clients.Objects, manifests: list[dict[str, Any]]) -> None:

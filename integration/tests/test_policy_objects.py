@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import requests
-import urllib3
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -25,13 +24,14 @@ from fairlead.deployment.names import (
     POLICY_REVIEWS,
     POLICY_WEBHOOK,
 )
-from fairlead.kube import clients, transport
+from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deployed_state, policy_list
-from fairlead.operations.up import started
+from fairlead.operations import deploy, deployed_state, policy_list
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["two"]
 pytestmark = pytest.mark.embedded("it has settings of its own, and kills processes")
 
 RESOURCE, KIND, VERSION = PLACEMENT_POLICIES
@@ -42,12 +42,11 @@ TEAMS = 'package teams\n\ndefault parameters := {"limit": 1}\n\nlimit := paramet
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[EmbeddedCluster]:
-    """A cluster with two OPAs, which ends with this process in any case."""
-    settings = Settings(placement_policies=True)
-    name = f"policies-{os.getpid()}"
-    with started(name, settings, {"pool1": 1}, replicas=2, progress=Progress()) as cluster:
-        yield cluster
+def two(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """A cluster with two OPAs and the kind PlacementPolicy."""
+    deploy.deploy(cluster, PolicySet.load(Settings(placement_policies=True)), progress=Progress())
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture(scope="module")
@@ -360,11 +359,8 @@ def test_a_tenant_with_rights_to_edit_changes_no_policy(
                 "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "tenant"}],
             }
         )
-    api = clients.connect(two.kubeconfig)
-    api.set_default_header("Impersonate-User", "tenant")
-    tenant = clients.Objects(api)
+    tenant = clients.Objects(two.kubeconfig, user="tenant")
     path = f"/apis/{API_VERSION}/{RESOURCE}/teams/status"
-    merge = {"Content-Type": "application/merge-patch+json"}
 
     for attempt in (
         lambda: tenant.apply(manifest("mine", "package mine")),
@@ -374,11 +370,7 @@ def test_a_tenant_with_rights_to_edit_changes_no_policy(
         with pytest.raises(Refused) as refused:
             attempt()
         assert "may not change PlacementPolicy" in str(refused.value)
-    headers = {**merge, "Impersonate-User": "tenant"}
-    body = '{"status": {"installed": "9/9"}}'
-    within = urllib3.Timeout(10)
-    answer = transport.send(
-        api, "PATCH", path, query={}, headers=headers, body=body, timeout=within
-    )
-    assert answer.status == 403
+    with pytest.raises(Refused) as refused:
+        tenant.call("PATCH", path, {"status": {"installed": "9/9"}}, content_type=clients.MERGE)
+    assert refused.value.status == 403
     assert until_condition(objects, "teams", "Ready", "True")["installed"] == "2/2"

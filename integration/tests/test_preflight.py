@@ -4,15 +4,14 @@ API server's own answers."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import command_line
 import pytest
-from foreign import Foreign, started
+from foreign import Foreign
 from kubernetes import client
 from waits import until
 
@@ -20,20 +19,21 @@ from fairlead.clusters import remote
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
 from fairlead.operations import deploy, preflight
 from fairlead.operations.preflight import Finding
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
+PROFILES = ["foreign"]
+pytestmark = pytest.mark.embedded("its nodes are simulated")
 
 _WEBHOOK = ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    with started(tmp_path_factory.mktemp("foreign")) as cluster:
-        yield cluster
+def foreign(undeployed: Foreign) -> Foreign:
+    return undeployed
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def admin(foreign: Foreign) -> Iterator[remote.RemoteCluster]:
 
 def missing(cluster: remote.RemoteCluster) -> dict[str, list[str]]:
     details: dict[str, list[str]] = {}
-    for finding in deploy.check(cluster, Settings()):
+    for finding in deploy.check(cluster, PolicySet.load(Settings()), progress=Progress()):
         if not finding.ok:
             details.setdefault(finding.check, []).append(finding.detail)
     return details
@@ -84,7 +84,7 @@ def limited(
 def test_an_administrator_lacks_nothing_and_nothing_changes(
     foreign: Foreign, admin: remote.RemoteCluster
 ) -> None:
-    findings = deploy.check(admin, Settings())
+    findings = deploy.check(admin, PolicySet.load(Settings()), progress=Progress())
     assert [(finding.check, finding.ok) for finding in findings] == [
         ("version", True),
         ("api", True),
@@ -100,13 +100,17 @@ def test_a_certificate_that_kubelets_cannot_renew_in_time_is_told(
 ) -> None:
     for life, ok in {"14m": False, "15m": True}.items():
         settings = Settings.model_validate({"certificates": {"life": life}})
-        findings = {f.check: f.detail for f in deploy.check(admin, settings) if not f.ok}
+        findings = {
+            f.check: f.detail
+            for f in deploy.check(admin, PolicySet.load(settings), progress=Progress())
+            if not f.ok
+        }
         assert findings.keys() == (set() if ok else {"certificates"})
         if not ok:
             assert "at least 15m" in findings["certificates"]
     settings = Settings.model_validate({"certificates": {"life": "1m"}})
     with pytest.raises(FairleadError, match="at least 15m"):
-        deploy.deploy(admin, settings, progress=Progress())
+        deploy.deploy(admin, PolicySet.load(settings), progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
@@ -123,12 +127,7 @@ def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: 
             "--kubeconfig",
             str(kubeconfig),
         ]
-        done = subprocess.run(
-            [sys.executable, "-m", "fairlead", *argv, "--sidecar", "sync"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = command_line.fairlead(*argv, "--sidecar", "sync")
         assert (done.returncode, done.stderr) == (code, "")
         findings = json.loads(done.stdout)
         assert all(finding.keys() == {"check", "ok", "detail"} for finding in findings)
@@ -162,7 +161,7 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
         FairleadError,
         match=r"nothing was applied:\n  rights: you lack create, patch on validatingadmission",
     ):
-        deploy.deploy(reader, Settings(), sidecar="sync", progress=Progress())
+        deploy.deploy(reader, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
@@ -237,7 +236,7 @@ def test_the_version_is_one_that_has_what_is_used(
 
 
 def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:
-    kinds = discovery.kinds(clients.connect(foreign.kubeconfig))
+    kinds = clients.Objects(foreign.kubeconfig).kinds()
     manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
     assert preflight._kinds(kinds, [manifest]) == [Finding("api", True, "all 1 kinds are served")]
     (finding,) = preflight._kinds([kind for kind in kinds if kind.group != "policy"], [manifest])
@@ -254,11 +253,11 @@ def test_a_webhook_that_the_api_server_cannot_reach_is_never_applied(
     foreign.reachable = False
     try:
         with pytest.raises(FairleadError, match=r"no route to the nodes.*port 8443 of OPA's pods"):
-            deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
+            deploy.deploy(admin, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
         assert foreign.objects().list(*_WEBHOOK, None) == []
     finally:
         foreign.reachable = True
-    deploy.deploy(admin, Settings(), sidecar="sync", progress=Progress())
+    deploy.deploy(admin, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
     assert [
         configuration["metadata"]["name"]
         for configuration in foreign.objects().list(*_WEBHOOK, None)

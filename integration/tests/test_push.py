@@ -27,11 +27,10 @@ from fairlead.operations import history, policy_status, revision_wait
 from fairlead.operations.push import push
 from fairlead.operations.rollback import rollback
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.long
-
-SIDECARS = ["sync", "kube-mgmt"]  # kube-mgmt never removes a file by itself
+PROFILES = ["default", "kube-mgmt"]  # kube-mgmt never removes a file by itself
 QUIET = Progress()
 OURS = f"{NAMESPACE}/{POLICIES}/"
 
@@ -42,7 +41,7 @@ def policies(tmp_path: Path, cluster: Cluster, settings: Settings) -> Iterator[P
     copy = tmp_path / "policies"
     shutil.copytree(bundles.folder(), copy)
     yield copy
-    push(cluster, settings, progress=QUIET)
+    push(cluster, PolicySet.load(settings), progress=QUIET)
 
 
 def modules(opa: OpaApi) -> dict[str, str]:
@@ -70,7 +69,7 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
         module.write_text(
             module.read_text().replace("remove spec.nodeName", "ask the platform team")
         )
-    result = push(cluster, settings, policies, progress=QUIET)
+    result = push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     assert bundles.revision(modules(opa)) == result["revision"] != result["previous"]
     assert {state["url"] for state in result["opa"]} == {server.url for server in cluster.opas()}
     assert {state["revision"] for state in result["opa"]} == {result["revision"]}
@@ -105,7 +104,7 @@ def test_what_does_not_compile_or_fails_its_tests_changes_nothing(
     (policies / file).write_text(text)
     before, served = deployed(objects)["data"], modules(opa)
     with pytest.raises(FairleadError, match=reason):
-        push(cluster, settings, policies, progress=QUIET)
+        push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     assert deployed(objects)["data"] == before
     assert bundles.revision(modules(opa)) == bundles.revision(served)
 
@@ -119,7 +118,7 @@ def test_what_opa_does_not_take_is_taken_back(
     opa.put_document(["system", "extra"], {"taken": 1})
     try:
         with pytest.raises(FairleadError, match="was put back and is in force"):
-            push(cluster, settings, policies, progress=QUIET)
+            push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     finally:
         opa.remove_document(["system", "extra"])
     assert deployed(objects)["data"] == before
@@ -136,7 +135,7 @@ def test_a_package_that_is_opas_own_is_not_pushed(
     with pytest.raises(
         UsageError, match=r"extra\.rego:1: .* package system\.authz, which is OPA's own"
     ):
-        push(cluster, settings, policies, progress=QUIET)
+        push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     assert deployed(objects)["data"] == before
 
 
@@ -167,11 +166,11 @@ def test_what_a_revision_does_not_have_is_removed_from_every_opa(
 ) -> None:
     (policies / "extra.rego").write_text("package system.extra\n\nx := 1\n")
     (policies / "helper.rego").write_text("package helper\n\none(n) := n\n")
-    push(cluster, settings, policies, progress=QUIET)
+    push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     assert all("extra.rego" in served for served in each(cluster, token))
     for name in ("extra.rego", "helper.rego"):
         (policies / name).unlink()
-    push(cluster, settings, policies, progress=QUIET)
+    push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     keys = deployed(objects)["data"].keys()
     until(
         lambda: all(served.keys() == keys for served in each(cluster, token)),
@@ -186,9 +185,9 @@ def test_a_file_of_the_package_system_may_be_renamed(
     is loaded.
     """
     (policies / "extra.rego").write_text("package system.extra\n\ndefault x := 1\n")
-    push(cluster, settings, policies, progress=QUIET)
+    push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     (policies / "extra.rego").rename(policies / "other.rego")
-    push(cluster, settings, policies, progress=QUIET)
+    push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     keys = deployed(objects)["data"].keys()
     until(
         lambda: all(served.keys() == keys for served in each(cluster, token)),
@@ -200,7 +199,7 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
     cluster: Cluster, settings: Settings, objects: clients.Objects, policies: Path, token: str
 ) -> None:
     (policies / "extra.rego").write_text("package system.extra\n\none(n) := n\n")
-    push(cluster, settings, policies, progress=QUIET)
+    push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     (policies / "extra.rego").unlink()
     metadata = {
         "name": "user",
@@ -223,8 +222,8 @@ def test_what_other_policies_hold_on_to_is_told_with_the_way_out_which_works(
             FairleadError,
             match=r"still has extra\.rego .*`fairlead push --restart` restarts every OPA",
         ):
-            push(cluster, settings, policies, progress=QUIET)
-        push(cluster, settings, policies, restart=True, progress=QUIET)
+            push(cluster, PolicySet.load(settings, policies), progress=QUIET)
+        push(cluster, PolicySet.load(settings, policies), restart=True, progress=QUIET)
     finally:
         objects.delete("v1", "ConfigMap", "user", NAMESPACE)
     assert all("extra.rego" not in served for served in each(cluster, token))
@@ -282,7 +281,7 @@ def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
         },
     }
     tagged(policies, "a")
-    push(cluster, settings, policies, progress=QUIET)
+    push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     answers: set[tuple[str, str]] = set()
     stop = threading.Event()
 
@@ -296,7 +295,7 @@ def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
         try:
             for tag in "babab":
                 tagged(policies, tag)
-                push(cluster, settings, policies, progress=QUIET)
+                push(cluster, PolicySet.load(settings, policies), progress=QUIET)
         finally:
             stop.set()
         asking.result()
@@ -306,9 +305,9 @@ def test_no_answer_is_a_mix_of_two_revisions_and_none_is_missing(
 def test_a_revision_that_was_in_force_can_be_brought_back(
     cluster: Cluster, settings: Settings, objects: clients.Objects, opa: OpaApi, policies: Path
 ) -> None:
-    first = push(cluster, settings, policies, progress=QUIET)["revision"]
+    first = push(cluster, PolicySet.load(settings, policies), progress=QUIET)["revision"]
     merging = settings.model_copy(update={"pod_selector": "merge"})
-    second = push(cluster, merging, policies, progress=QUIET)["revision"]
+    second = push(cluster, PolicySet.load(merging, policies), progress=QUIET)["revision"]
     assert [line["revision"] for line in history.table(cluster)][:2] == [second, first]
     assert rollback(cluster, None, progress=QUIET)["revision"] == first
     assert bundles.revision(modules(opa)) == first
@@ -341,7 +340,7 @@ def test_a_hand_broken_config_map_is_put_right_by_a_push(
         namespace=NAMESPACE,
         field_manager="kubectl-edit",
     )
-    result = push(cluster, settings, policies, progress=QUIET)
+    result = push(cluster, PolicySet.load(settings, policies), progress=QUIET)
     assert bundles.revision(modules(opa)) == result["revision"]
     assert "added.rego" not in deployed(objects)["data"]
     until(lambda: policy_status.policies(objects)[0]["status"] == "ok", what="the status is ok")
@@ -366,14 +365,20 @@ def test_settings_that_take_a_deployment_are_not_half_pushed(
         ("enforcement", {"node-pool": "warn"}, "enforcement"),
     ):
         with pytest.raises(UsageError, match=rf"{named} changed .* `fairlead deploy`"):
-            push(cluster, settings.model_copy(update={field: value}), progress=QUIET)
+            push(
+                cluster, PolicySet.load(settings.model_copy(update={field: value})), progress=QUIET
+            )
     assert deployed(objects)["data"] == before
 
 
 def test_settings_that_only_policies_read_are_pushed(
     cluster: Cluster, settings: Settings, opa: OpaApi, policies: Path
 ) -> None:
-    push(cluster, settings.model_copy(update={"pod_selector": "merge"}), policies, progress=QUIET)
+    push(
+        cluster,
+        PolicySet.load(settings.model_copy(update={"pod_selector": "merge"}), policies),
+        progress=QUIET,
+    )
     assert any('pod_selector := "merge"' in text for text in modules(opa).values())
 
 

@@ -25,13 +25,16 @@ from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
-from fairlead.engines import enforcement
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
+from fairlead.operations import deploy, push, rollback
+from fairlead.operations import status as statuses
 from fairlead.policy import python_code
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = [pytest.mark.long, pytest.mark.embedded("it has a cluster of its own")]
+PROFILES = ["python"]
+pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
@@ -39,13 +42,6 @@ OF_OPA = {"opa", "proxy", "sync"}
 REGO = """\
 # METADATA
 # title: Replicas
-# custom:
-#   parameters:
-#     properties:
-#       least: {type: integer, default: 2}
-#   requests:
-#     - kinds: [apps/v1/Deployment]
-#       operations: [CREATE]
 package replicas
 
 import data.review
@@ -63,6 +59,15 @@ deny contains message if {
 
 _replicas := object.get(input.request.object.spec, "replicas", 1)
 """
+FACTS = """\
+writtenFor: [python]
+requests:
+  - kinds: [apps/v1/Deployment]
+    operations: [CREATE]
+parameters:
+  properties:
+    least: {type: integer, default: 2}
+"""
 REGO_TEST = """\
 package replicas_test
 
@@ -77,9 +82,9 @@ MESSAGE = 'Deployment "web": 1 replicas are too few: set more'
 
 
 @pytest.fixture(scope="module")
-def python() -> Iterator[EmbeddedCluster]:
-    with engine_clusters.started(f"pydeploy-{os.getpid()}", "python") as cluster:
-        yield cluster
+def python(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), engine="python", progress=QUIET)
 
 
 @pytest.fixture
@@ -91,7 +96,7 @@ def objects(python: EmbeddedCluster) -> clients.Objects:
 def restored(python: EmbeddedCluster) -> Iterator[None]:
     """The default settings are deployed again after the test."""
     yield
-    enforcement.deploy(python, Settings(), engine="python", progress=QUIET)
+    deploy.deploy(python, PolicySet.load(Settings()), engine="python", progress=QUIET)
 
 
 @pytest.fixture
@@ -138,7 +143,7 @@ def test_status_knows_the_server_and_a_deployment_again_changes_nothing(
 
 def test_the_server_may_only_read(python: EmbeddedCluster) -> None:
     """So its rights are of no use to whoever gets hold of it, but to read policies and labels."""
-    objects = clients.Objects(clients.connect(python.path / "opa.kubeconfig"))
+    objects = clients.Objects(python.path / "opa.kubeconfig")
     config_map = {"metadata": {"name": POLICIES, "namespace": NAMESPACE}}
     change = {"metadata": {"annotations": {"a": "b"}}}
     with pytest.raises(Refused, match="forbidden"):
@@ -180,11 +185,11 @@ def test_code_is_pushed_and_comes_back_with_a_rollback(
     changed = text.replace("places its pods in pool", "keeps its pods in pool")
     assert changed != text
     code.write_text(changed)
-    enforcement.push(python, Settings(), folder, progress=QUIET)
+    push.push(python, PolicySet.load(Settings(), folder), progress=QUIET)
     evading = pod("mapped", nodeSelector={"agentpool": "pool2"})
     with pytest.raises(Refused, match="keeps its pods in pool"):
         selector(objects, evading)
-    enforcement.rollback(python, None, progress=QUIET)
+    rollback.rollback(python, None, progress=QUIET)
     with pytest.raises(Refused, match="places its pods in pool"):
         selector(objects, evading)
 
@@ -213,6 +218,7 @@ def test_a_users_own_policy_in_python_is_deployed_with_its_webhook(
     place = tmp_path / "own" / "replicas"
     for name, text in (
         ("replicas.rego", REGO),
+        ("intent.yaml", FACTS),
         ("replicas_test.rego", REGO_TEST),
         ("cases/replicas.yaml", yaml.safe_dump([case])),
         ("engines/python.py", example[1]),
@@ -270,7 +276,7 @@ def test_a_revision_that_no_server_can_use_is_put_back(
 
     monkeypatch.setattr(python_code, "read", lacking)
     with pytest.raises(FairleadError, match=r"No module named 'nowhere'.*was put back"):
-        enforcement.push(python, Settings(), progress=QUIET)
+        push.push(python, PolicySet.load(Settings()), progress=QUIET)
     assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
 
 
@@ -285,7 +291,7 @@ def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
         def again() -> bool:
             fresh = python.servers()["serve"]["pid"]
             return fresh not in (None, pid) and all(
-                row["ready"] for row in enforcement.status(python)["opa"]
+                row["ready"] for row in statuses.status(python)["opa"]
             )
 
         waiting.until(again, deadline=240, what="the server was started again", pause=0.5)

@@ -20,10 +20,10 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.kube import clients
-from fairlead.kube.rest import Response, Rest, path_of
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
+from fairlead.policy import bundles, loading
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, without OPA")
@@ -41,7 +41,7 @@ _DRY_RUN = {"dryRun": "All"}
 class World:
     """An API server, and the process that it asks."""
 
-    rest: Rest
+    rest: Objects
     server: subprocess.Popen[bytes]
 
     def namespace(self, name: str, **labels: str) -> None:
@@ -50,13 +50,13 @@ class World:
             "kind": "Namespace",
             "metadata": {"name": name, "labels": labels},
         }
-        assert self.rest.call("POST", path_of(manifest, None), manifest).ok
+        assert self.rest.request("POST", path_of(manifest, None), manifest).ok
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        self.rest.call("POST", path_of(account, name), account)
+        self.rest.request("POST", path_of(account, name), account)
 
     def create(self, manifest: dict[str, Any], namespace: str, *, dry: bool = True) -> Response:
         query = _DRY_RUN if dry else {}
-        return self.rest.call("POST", path_of(manifest, namespace), manifest, query=query)
+        return self.rest.request("POST", path_of(manifest, namespace), manifest, query=query)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster whose webhooks call `fairlead serve`."""
     folder = tmp_path_factory.mktemp("python-webhook")
     with BareCluster(f"python-{os.getpid()}") as cluster:
-        cluster.start_control_plane(progress=Progress())
+        cluster.start_control_plane(workloads=False, progress=Progress())
         settings = folder / "fairlead.yaml"
         settings.write_text(SETTINGS)
         credentials = Credentials.fresh()
@@ -77,7 +77,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 what="the server is ready",
             )
             register(cluster, loading.load(settings), credentials, url)
-            world = World(Rest(clients.connect(cluster.kubeconfig)), process)
+            world = World(Objects(cluster.kubeconfig), process)
             world.namespace("payments", agentpool="pool1")
             until(
                 lambda: (
@@ -192,9 +192,9 @@ def test_the_number_of_replicas_is_limited_in_manifests_and_by_scaling(world: Wo
     assert "replicas 2 is not within 3..10" in refused.message
     assert world.create(workload("Deployment", 3), "payments", dry=False).ok
     path = path_of(workload("Deployment", 3), "payments", "web", "scale")
-    scale = world.rest.call("GET", path).body
+    scale = world.rest.request("GET", path).body
     # Without a version, the status that a controller writes meanwhile is no conflict.
     del scale["metadata"]["resourceVersion"]
     scale["spec"]["replicas"] = 11
-    refused = world.rest.call("PUT", path, scale, query=_DRY_RUN)
+    refused = world.rest.request("PUT", path, scale, query=_DRY_RUN)
     assert "replicas 11 is not within 3..10" in refused.message

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign import Foreign, started
+from foreign import Foreign
 from kubernetes import client
 from waits import until
 
@@ -34,19 +34,16 @@ from fairlead.operations import deployed_state, rotate
 from fairlead.pki import certificates
 from fairlead.policy import bundles
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.embedded("it has a cluster of its own, with simulated nodes"),
-]
+PROFILES = ["foreign"]
+pytestmark = pytest.mark.embedded("its nodes are simulated")
 
 FAIRLEAD = [sys.executable, "-m", "fairlead"]
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+def bare(undeployed: Foreign) -> Foreign:
     """The cluster, at first without Fairlead."""
-    with started(tmp_path_factory.mktemp("foreign")) as cluster:
-        yield cluster
+    return undeployed
 
 
 @pytest.fixture(scope="module")

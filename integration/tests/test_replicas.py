@@ -29,10 +29,11 @@ from fairlead.operations import rotate
 from fairlead.operations.deployed_state import credentials
 from fairlead.operations.push import push
 from fairlead.operations.status import status
-from fairlead.operations.up import started
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["two"]
 pytestmark = pytest.mark.embedded("it kills and stops processes behind a balancer of its own")
 
 QUIET = Progress()
@@ -44,12 +45,9 @@ Make = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[EmbeddedCluster]:
-    """A cluster with two OPAs, which ends with this process in any case."""
-    with started(
-        f"two-{os.getpid()}", Settings(), {"pool1": 1}, replicas=2, progress=QUIET
-    ) as cluster:
-        yield cluster
+def two(cluster: EmbeddedCluster) -> EmbeddedCluster:
+    """A cluster with two OPAs."""
+    return cluster
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +176,7 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
         with pytest.raises(OpaUnavailable, match="no policy that decides"):
             api.decide({})
         for _ in range(10):
-            anyone = OpaApi(two.webhook_url.rstrip("/"), ca=opa.ca)
+            anyone = OpaApi(two.webhook_url(two.sidecar).rstrip("/"), ca=opa.ca)
             assert anyone.decide({})["response"]["allowed"] is False
             anyone.close()
     finally:
@@ -190,13 +188,13 @@ def test_a_push_reaches_both(two: EmbeddedCluster, tmp_path: Path) -> None:
     copy = tmp_path / "policies"
     shutil.copytree(bundles.folder(), copy)
     (copy / "extra.rego").write_text("package extra\n\nx := 1\n")
-    pushed = push(two, Settings(), copy, progress=QUIET)
+    pushed = push(two, PolicySet.load(Settings(), copy), progress=QUIET)
     assert (
         {opa["revision"] for opa in pushed["opa"]} == {pushed["revision"]} != {pushed["previous"]}
     )
     assert len(pushed["opa"]) == 2
     assert {opa["revision"] for opa in status(two)["opa"]} == {pushed["revision"]}
-    push(two, Settings(), progress=QUIET)
+    push(two, PolicySet.load(Settings()), progress=QUIET)
 
 
 def test_a_rotation_reaches_both_and_the_balancer(

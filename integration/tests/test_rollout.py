@@ -7,11 +7,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 from kubernetes import client
 from waits import until
@@ -29,11 +29,14 @@ from fairlead.analysis.audit import (
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
-from fairlead.kube import apiserver, clients
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube import clients
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from fairlead.operations import decision_logs
 from fairlead.operations.decision_logs import Selection
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, whose settings change")
@@ -76,8 +79,7 @@ NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
 
 
 def fairlead(*arguments: str | Path, code: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairlead", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = command_line.fairlead(*arguments)
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
@@ -115,7 +117,7 @@ def warned(bare: EmbeddedCluster, audited: dict[str, Any]) -> EmbeddedCluster:
     """The cluster, with Fairlead deployed so that it only warns."""
     refused = fairlead("diff", "--name", bare.name, code=2)
     assert "no deployed policies to compare with: run `fairlead audit`" in refused.stderr
-    deploy(bare, Settings.model_validate({"enforcement": "warn"}), progress=QUIET)
+    deploy(bare, PolicySet.load(Settings.model_validate({"enforcement": "warn"})), progress=QUIET)
     return bare
 
 
@@ -148,8 +150,8 @@ def _scaled(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def _fill(cluster: EmbeddedCluster) -> None:
-    api = clients.connect(cluster.kubeconfig)
-    objects, core = clients.Objects(api), client.CoreV1Api(api)
+    objects = cluster.objects()
+    core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
     for namespace in (NAMESPACE, "free"):
         objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for namespace in (NAMESPACE, "free", "kube-system"):
@@ -283,7 +285,7 @@ def test_people_see_violations_first_and_counts_at_the_end(
 def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apiserver, "PAGE", 2)
+    monkeypatch.setattr(clients, "PAGE", 2)
     assert audit.audit(bare, Settings(), progress=QUIET) == audited
 
 
@@ -333,12 +335,12 @@ def test_an_audit_takes_no_more_than_the_right_to_list(
 @pytest.fixture
 def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     """Creates a pod with this spec, and returns the API server's answer."""
-    rest = Rest(clients.connect(warned.kubeconfig))
+    rest = Objects(warned.kubeconfig)
     manifest = _pod("probe")
     # Its webhook is in force soon after it is applied.
     until(
         lambda: (
-            rest.call(
+            rest.request(
                 "POST",
                 path_of(manifest, NAMESPACE),
                 _pod("probe", nodeName="x"),
@@ -349,7 +351,7 @@ def create(warned: EmbeddedCluster) -> Callable[..., Response]:
     )
 
     def post(name: str, **spec: Any) -> Response:
-        return rest.call("POST", path_of(manifest, NAMESPACE), _pod(name, **spec))
+        return rest.request("POST", path_of(manifest, NAMESPACE), _pod(name, **spec))
 
     return post
 

@@ -26,6 +26,7 @@ from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deploy, deployed_state, rotate, status
 from fairlead.pki import certificates
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 Make = Callable[..., Any]
@@ -142,7 +143,7 @@ def test_a_deployment_replaces_a_certificate_that_ends(
                 deadline=ROLL_OUT.total_seconds(),
                 what="it has ended",
             )
-    deploy.deploy(cluster, settings, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())
     assert not any(c["warning"] for c in status.status(cluster)["certificates"])
     new = deployed_state.credentials(objects)
     assert new is not None

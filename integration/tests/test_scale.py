@@ -15,10 +15,10 @@ from waits import until
 from fairlead.common import paths
 
 pytestmark = [
+    pytest.mark.lab,
     pytest.mark.embedded("its nodes are kwok's, and it kills OPA"),
-    pytest.mark.long,
 ]
-SCALE = [sys.executable, str(paths.root() / "bench" / "scale.py")]
+SCALE = [sys.executable, "-m", "lab", "scale"]
 SERVERS = {
     *("opa", "proxy", "sync"),
     *("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok"),
@@ -30,7 +30,11 @@ def test_all_pods_run_on_nodes_of_their_pools_while_opa_gets_everything_anew(
 ) -> None:
     size = ["--namespaces", "50", "--nodes", "10", "--pods", "200"]
     done = subprocess.run(
-        [*SCALE, *size, "--output", str(tmp_path)], capture_output=True, text=True, check=False
+        [*SCALE, *size, "--output", str(tmp_path)],
+        cwd=paths.root(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert f"all 200 pods run on nodes of their pools: {tmp_path / 'scale.json'}" in done.stdout

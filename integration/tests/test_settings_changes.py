@@ -4,7 +4,6 @@ never unplaced."""
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,22 +14,21 @@ from threading import Event
 from typing import Any
 
 import pytest
+from applied import applied, namespace_manifest
 from kubernetes import client
 from waits import until
 
-from fairlead.checks.chaos import invariants
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
-from fairlead.operations.up import started
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, Pool, Replicated, Settings, Toleration
+from lab.chaos import invariants
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.embedded("it has a cluster of its own, which is deployed again and again"),
-]
+PROFILES = ["two"]
+pytestmark = pytest.mark.embedded("it deploys again and again")
 
 QUIET = Progress()
 BASE = Settings()
@@ -161,20 +159,13 @@ class Writers:
 
 
 @pytest.fixture(scope="module")
-def changing() -> Iterator[EmbeddedCluster]:
+def changing(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster with two OPAs, so that during a deployment they decide by different settings."""
-    with started(
-        f"changing-{os.getpid()}", BASE, {"pool1": 1}, replicas=2, progress=QUIET
-    ) as cluster:
-        objects = cluster.objects()
-        for name, labels in NAMESPACES.items():
-            objects.apply(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Namespace",
-                    "metadata": {"name": name, "labels": dict(labels)},
-                }
-            )
+    objects = cluster.objects()
+    with applied(
+        objects, [namespace_manifest(name, **labels) for name, labels in NAMESPACES.items()]
+    ):
+        for name in NAMESPACES:
             account = {
                 "apiVersion": "v1",
                 "kind": "ServiceAccount",
@@ -182,6 +173,7 @@ def changing() -> Iterator[EmbeddedCluster]:
             }
             objects.apply(account)
         yield cluster
+    deploy(cluster, PolicySet.load(BASE), progress=QUIET)
 
 
 @pytest.fixture(scope="module")
@@ -196,14 +188,14 @@ def test_no_pod_of_a_namespace_with_a_pool_either_way_has_none(
     changing: EmbeddedCluster, writers: Writers, change: str
 ) -> None:
     first, second = CHANGES[change]
-    deploy(changing, first, progress=QUIET)
+    deploy(changing, PolicySet.load(first), progress=QUIET)
     for old, new in ((first, second), (second, first)):
         phases = [Phase("before", (old,)), Phase("during", (old, new)), Phase("after", (new,))]
         judged = (mapped(old) & mapped(new)) | (NAMESPACES.keys() - mapped(old) - mapped(new))
         for phase in phases:
             writers.phase = phase
             if phase.name == "during":
-                deploy(changing, new, progress=QUIET)
+                deploy(changing, PolicySet.load(new), progress=QUIET)
             else:
                 enough(phase, judged)
         for phase in phases:

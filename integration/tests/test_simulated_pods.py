@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import CONTAINERS
 from kubernetes import client
 from waits import until
 
@@ -21,18 +20,15 @@ GATE = "example.com/open"
 class Pods:
     """Pods in a namespace, each by its name."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, pod: Callable[..., Any]) -> None:
         self.namespace = namespace
+        self._manifest = pod
         self._objects = cluster.objects()
         self._core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
 
     def start(self, name: str, **spec: Any) -> None:
         """Create the pod, and wait until it is ready."""
-        metadata = {"name": name, "namespace": self.namespace}
-        spec = {"containers": CONTAINERS, **spec}
-        self._objects.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        )
+        self._objects.create(self._manifest(self.namespace, name, **spec))
         until(lambda: self.conditions(name).get("Ready") == "True", what=f"{name} is ready")
 
     def conditions(self, name: str) -> dict[str, str]:
@@ -52,9 +48,9 @@ class Pods:
 
 
 def test_a_pod_is_ready_again_unless_a_gate_is_closed(
-    cluster: Cluster, new_namespace: Callable[..., str]
+    cluster: Cluster, new_namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
-    pods = Pods(cluster, new_namespace())
+    pods = Pods(cluster, new_namespace(), pod)
     pods.start("web")
     pods.start("gated", readinessGates=[{"conditionType": GATE}])
     before = pods.conditions("web")

@@ -19,7 +19,10 @@ from fairlead.deployment import pod_sizes
 from fairlead.kube import clients
 from fairlead.opa import arguments as deployed
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+
+PROFILES = ["processes"]
 
 UNDER = pod_sizes.MOST_VALUES - 200
 """The number of entries that fit beside the other values of a small pod, such as the fields that
@@ -181,7 +184,7 @@ def deployed_with(cluster: Cluster, settings: Settings) -> Iterator[Callable[...
     """Deploys with other settings during the test."""
 
     def deployed(**changes: Any) -> None:
-        deploy(cluster, settings.model_copy(update=changes), progress=Progress())
+        deploy(cluster, PolicySet.load(settings.model_copy(update=changes)), progress=Progress())
 
     yield deployed
     deployed()

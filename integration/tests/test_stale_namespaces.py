@@ -4,7 +4,6 @@ refused."""
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,13 +18,12 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deployed_state
-from fairlead.operations.up import started
+from fairlead.operations import deploy, deployed_state
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded(
-    "it has a cluster of its own with a default pool, and stops its sidecar"
-)
+PROFILES = ["processes"]
+pytestmark = pytest.mark.embedded("it sets a default pool, and stops the sidecar")
 
 RETRY = "is not known to the policy yet: retry in a moment"
 ROUNDS = 60
@@ -36,11 +34,11 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def defaulted() -> Iterator[EmbeddedCluster]:
+def defaulted(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A cluster in which every namespace has a pool, except those with an empty label."""
-    settings = Settings(default_pool=DEFAULT)
-    with started(f"stale-{os.getpid()}", settings, {"pool1": 1}, progress=Progress()) as cluster:
-        yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings(default_pool=DEFAULT)), progress=Progress())
+    yield cluster
+    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
 
 
 @pytest.fixture(scope="module")

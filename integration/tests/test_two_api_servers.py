@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from second_api_server import start_second
+from second_api_server import second_api_server
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import disabling
+from fairlead.operations import disable
 from fairlead.operations.deploy import deploy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own with two API servers")
@@ -35,16 +36,18 @@ def first() -> Iterator[EmbeddedCluster]:
     further = {"kube-apiserver": {"disable-admission-plugins": "ServiceAccount"}}
     with EmbeddedCluster(f"servers-{os.getpid()}") as cluster:
         cluster.start_control_plane(further=further, progress=Progress())
-        deploy(cluster, Settings(), progress=Progress())
+        deploy(cluster, PolicySet.load(Settings()), progress=Progress())
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def servers(first: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def servers(
+    first: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Any]]:
     """A client of each of the two API servers."""
     second = tmp_path_factory.mktemp("second") / "kubeconfig"
-    start_second(first, second)
-    return [client.CoreV1Api(clients.connect(path)) for path in (first.kubeconfig, second)]
+    with second_api_server(first, second):
+        yield [client.CoreV1Api(clients.connect(path)) for path in (first.kubeconfig, second)]
 
 
 def make(api: Any, labels: dict[str, str]) -> str:
@@ -109,7 +112,7 @@ def test_what_is_disabled_at_one_is_disabled_at_the_other_a_moment_later(
         )
 
     until_outcome("pool1")
-    disabling.disable(first, None, None)
+    disable.disable(first, None, None)
     until_outcome("unplaced")
-    disabling.enable(first, None)
+    disable.enable(first, None)
     until_outcome("pool1")

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
+import command_line
 import pytest
-from foreign import Foreign, started
+from foreign import Foreign
 
 from fairlead.clusters import remote
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, uninstall
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-pytestmark = pytest.mark.embedded("it has a cluster of its own, with simulated nodes")
+PROFILES = ["foreign"]
+pytestmark = pytest.mark.embedded("its nodes are simulated")
 
 _COMES_AND_GOES = {"Event", "Lease", "ComponentStatus", "IPAddress", "Endpoints", "EndpointSlice"}
 POLICY = {
@@ -36,15 +36,14 @@ POLICY = {
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    with started(tmp_path_factory.mktemp("foreign")) as cluster:
-        yield cluster
+def foreign(undeployed: Foreign) -> Foreign:
+    return undeployed
 
 
 def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
     """Every object in the cluster, as (kind, namespace, name)."""
     objects, names = foreign.objects(), set()
-    for kind in discovery.kinds(clients.connect(foreign.kubeconfig)):
+    for kind in clients.Objects(foreign.kubeconfig).kinds():
         if "list" in kind.verbs and kind.name not in _COMES_AND_GOES:
             listed = objects.list(kind.api_version, kind.name, None)
             names |= {
@@ -57,10 +56,7 @@ def everything(foreign: Foreign) -> set[tuple[str, str, str]]:
 def fairlead(foreign: Foreign, *arguments: str) -> tuple[list[dict[str, Any]], str]:
     """The output of a command: its data, and its stderr."""
     chosen = ("--context", foreign.context, "--kubeconfig", str(foreign.kubeconfig), "-o", "json")
-    argv = [sys.executable, "-m", "fairlead", *arguments, *chosen]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, check=False, timeout=180, stdin=subprocess.DEVNULL
-    )
+    done = command_line.fairlead(*arguments, *chosen)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 
@@ -82,8 +78,7 @@ def test_all_of_it_goes_and_nothing_else_and_again(foreign: Foreign) -> None:
     assert len(history) == 1
     assert everything(foreign) == before
     chosen = ("--context", foreign.context, "--kubeconfig", str(foreign.kubeconfig))
-    argv = [sys.executable, "-m", "fairlead", "status", *chosen]
-    completed = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    completed = command_line.fairlead("status", *chosen)
     assert (completed.returncode, "not deployed" in completed.stderr) == (1, True)
     again, stderr = fairlead(foreign, "uninstall", "--yes")
     assert (again, "there is nothing to remove" in stderr) == ([], True)
@@ -108,7 +103,7 @@ def test_a_namespace_with_something_else_in_it_stays_and_tells_what(foreign: For
 def test_pods_are_created_all_the_while(foreign: Foreign) -> None:
     """The webhook fails closed: if it existed a moment longer than OPA, pods would be refused."""
     cluster = remote.RemoteCluster(foreign.context, foreign.kubeconfig)
-    deploy.deploy(cluster, Settings(), sidecar="sync", progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
     objects = foreign.objects()
     labels = {"agentpool": "pool1"}
     objects.apply(

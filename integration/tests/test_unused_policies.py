@@ -9,13 +9,14 @@ from typing import Any
 from click.testing import CliRunner
 from waits import until
 
-from fairlead.cli.status import command
+from fairlead.cli.operations.status import command
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES, POLICY_LABEL
 from fairlead.kube import clients
 from fairlead.operations import policy_status, push
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 LOADED = "loaded; no decision uses it"
@@ -55,7 +56,7 @@ def test_policies_that_no_decision_uses_are_named(
         text = CliRunner().invoke(command, ["--name", cluster.name], catch_exceptions=False).output
         rows = [line for line in text.splitlines() if LOADED in line]
         assert [row.split()[0] for row in rows] == ["not-used", "used-by-main"]
-        result = push.push(cluster, settings, folder, progress=Progress())
+        result = push.push(cluster, PolicySet.load(settings, folder), progress=Progress())
         assert [line for line in result["warnings"] if "no decision uses it" in line] == [
             "package idle is loaded, but no decision uses it: use it in main.rego, or remove it"
         ]
@@ -64,4 +65,4 @@ def test_policies_that_no_decision_uses_are_named(
     finally:
         for config_map in config_maps:
             objects.delete("v1", "ConfigMap", config_map["metadata"]["name"], NAMESPACE)
-        push.push(cluster, settings, progress=Progress())
+        push.push(cluster, PolicySet.load(settings), progress=Progress())

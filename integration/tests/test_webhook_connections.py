@@ -24,7 +24,10 @@ from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.operations import deploy
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+
+PROFILES = ["processes"]
 
 SEEN = 30.0
 """Seconds until the API server notices a changed webhook."""
@@ -71,7 +74,7 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
         """The local ports of the API server's connections to OPA after a request."""
         created = objects.apply(pod(at), dry_run=True)
         assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
-        return connected(cluster, "kube-apiserver", str(cluster.webhook_url))
+        return connected(cluster, "kube-apiserver", str(cluster.webhook_url(cluster.sidecar)))
 
     before = asked()
     assert asked() == before
@@ -82,7 +85,7 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     waiting.until(lambda: asked() - before, deadline=SEEN, what="it connects again")
     after = ca_bundles(objects)
     assert all(b"# connections since " in bundle for bundle in after)
-    deploy.deploy(cluster, settings, progress=Progress())
+    deploy.deploy(cluster, PolicySet.load(settings), progress=Progress())
     assert ca_bundles(objects) == after, "a deployment brings back the connections of before"
 
 
@@ -101,7 +104,7 @@ def test_requests_open_no_new_connections(
         created = objects.apply(pod(at))
         assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
         return (
-            connected(cluster, "kube-apiserver", str(cluster.webhook_url)),
+            connected(cluster, "kube-apiserver", str(cluster.webhook_url(cluster.sidecar))),
             connected(cluster, "proxy", opa_url),
         )
 

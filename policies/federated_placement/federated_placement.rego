@@ -9,23 +9,6 @@
 #   ReplicaSets that the Deployment controller makes or changes, are left alone.
 # schemas:
 #   - input: schema.admission_review
-# custom:
-#   enabled: false
-#   namespaceLabels: [customer]
-#   requests:
-#     - kinds: [apps/v1/Deployment, apps/v1/StatefulSet, apps/v1/ReplicaSet, batch/v1/Job]
-#       operations: [CREATE, UPDATE]
-#       webhooks: [mutating, validating]
-#       conditions:
-#         - name: not-being-deleted
-#           expression: "!has(object.metadata.deletionTimestamp)"
-#         - name: not-of-a-deployment
-#           expression: >-
-#             request.kind.kind != 'ReplicaSet'
-#             || !object.metadata.?ownerReferences.orValue([]).exists(owner,
-#             owner.?controller.orValue(false) && owner.kind == 'Deployment' && owner.apiVersion.startsWith('apps/'))
-#             || !(request.userInfo.username == 'system:kube-controller-manager'
-#             || request.userInfo.username.startsWith('system:serviceaccount:kube-system:'))
 package federated_placement
 
 import data.lib.workload_placement.customers

@@ -8,67 +8,6 @@
 #   alone, because their nodes run them anyway.
 # schemas:
 #   - input: schema.admission_review
-# custom:
-#   enabled: false
-#   parameters:
-#     required: [sources]
-#     properties:
-#       sources:
-#         description: >-
-#           Registries (`registry.example.com`, `registry:5000`), and repositories with all below them
-#           (`docker.io/library`, `ghcr.io/team/app`). Write them in full: `docker.io/library/nginx`, not `nginx`.
-#         type: array
-#         minItems: 1
-#         maxItems: 64
-#         items:
-#           type: string
-#           maxLength: 255
-#           x-kubernetes-validations:
-#             - rule: self.matches(r'^((localhost|[a-z0-9]+(-+[a-z0-9]+)*(\.[a-z0-9]+(-+[a-z0-9]+)*)+|\[[a-f0-9:]+\])(:[0-9]+)?|[a-z0-9]+(-+[a-z0-9]+)*:[0-9]+)(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*$')
-#               message: >-
-#                 write a registry (registry.example.com, registry:5000) or a repository with its registry
-#                 (docker.io/library), in lower case, without a tag and without a slash at the end
-#             - rule: "!(self + '/').startsWith('index.docker.io/')"
-#               message: write docker.io instead of index.docker.io, as all references to Docker Hub are read
-#         examples: [[registry.example.com, docker.io/library]]
-#       require_digest:
-#         description: Whether each image has a digest (`@sha256:...`), so that nobody can replace it later.
-#         type: boolean
-#         default: false
-#   requests:
-#     - kinds: [v1/Pod]
-#       operations: [CREATE, UPDATE]
-#       conditions:
-#         - name: images-change
-#           expression: >-
-#             request.operation == 'CREATE'
-#             || object.spec.containers.map(c, c.?image) != oldObject.spec.containers.map(c, c.?image)
-#             || object.spec.?initContainers.orValue([]).map(c, c.?image) != oldObject.spec.?initContainers.orValue([]).map(c, c.?image)
-#         # A mirror pod shows a static pod, which its node runs whatever the API server has.
-#         - name: no-mirror-pod
-#           expression: >-
-#             !('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({})
-#             && 'system:nodes' in request.userInfo.?groups.orValue([])
-#             && request.userInfo.username == 'system:node:' + object.spec.?nodeName.orValue(''))
-#     - name: ephemeral-containers
-#       kinds: [v1/Pod/ephemeralcontainers]
-#       operations: [UPDATE]
-#     - name: templates
-#       kinds:
-#         - apps/v1/Deployment
-#         - apps/v1/ReplicaSet
-#         - apps/v1/StatefulSet
-#         - apps/v1/DaemonSet
-#         - batch/v1/Job
-#         - batch/v1/CronJob
-#         - v1/ReplicationController
-#       operations: [CREATE, UPDATE]
-#       conditions:
-#         - name: template-changes
-#           expression: >-
-#             request.operation == 'CREATE'
-#             || object.spec.?template != oldObject.spec.?template
-#             || object.spec.?jobTemplate.?spec.?template != oldObject.spec.?jobTemplate.?spec.?template
 package image_sources
 
 import data.lib.mirror_pods

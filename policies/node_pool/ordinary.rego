@@ -1,6 +1,6 @@
 # The decision about ordinary requests, in few steps: a new pod, or a workload with a template, that leaves its placement to
 # the pool or already has it. Nearly all requests are ordinary. The general rules give the same decision, at three times
-# the allocations: `fairlead fuzz decision` compares the two.
+# the allocations: `python -m lab fuzz decision` compares the two.
 package node_pool
 
 import data.lib.pod_specs

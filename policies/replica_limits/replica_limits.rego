@@ -6,56 +6,6 @@
 #   not change the number is admitted, so that objects from before can be labelled, restarted and deleted.
 # schemas:
 #   - input: schema.admission_review
-# custom:
-#   enabled: false
-#   parameters:
-#     required: [ranges]
-#     properties:
-#       ranges:
-#         description: The ranges, one of which has to include the number. Without max_replicas, a range has no end.
-#         type: array
-#         minItems: 1
-#         maxItems: 100
-#         items:
-#           type: object
-#           additionalProperties: false
-#           properties:
-#             min_replicas: {type: integer, minimum: 0, maximum: 2147483647, default: 0}
-#             max_replicas: {type: integer, minimum: 0, maximum: 2147483647, default: 2147483647}
-#           x-kubernetes-validations:
-#             - rule: self.min_replicas <= self.max_replicas
-#               messageExpression: "'min_replicas %d is above max_replicas %d'.format([self.min_replicas, self.max_replicas])"
-#         examples: [[{min_replicas: 3, max_replicas: 10}]]
-#       autoscalers:
-#         description: Whether the bounds of HorizontalPodAutoscalers have to be within one of the ranges, too.
-#         type: boolean
-#         default: false
-#   requests:
-#     - kinds: [apps/v1/Deployment, apps/v1/StatefulSet, apps/v1/ReplicaSet]
-#       operations: [CREATE, UPDATE]
-#       conditions:
-#         - name: replicas-change
-#           expression: request.operation == 'CREATE' || object.spec.?replicas != oldObject.spec.?replicas
-#         - name: no-controller
-#           expression: >-
-#             request.kind.kind != 'ReplicaSet'
-#             || !object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false))
-#     - name: scale
-#       kinds: [apps/v1/Deployment/scale, apps/v1/StatefulSet/scale, apps/v1/ReplicaSet/scale]
-#       operations: [UPDATE]
-#       conditions:
-#         - name: replicas-change
-#           expression: object.spec.?replicas != oldObject.spec.?replicas
-#     - name: autoscalers
-#       when: "{{ parameters.autoscalers }}"
-#       kinds: [autoscaling/v2/HorizontalPodAutoscaler]
-#       operations: [CREATE, UPDATE]
-#       conditions:
-#         - name: bounds-change
-#           expression: >-
-#             request.operation == 'CREATE'
-#             || object.spec.?minReplicas != oldObject.spec.?minReplicas
-#             || object.spec.maxReplicas != oldObject.spec.maxReplicas
 package replica_limits
 
 import data.review

@@ -8,59 +8,6 @@
 #   Windows has no such users, and mirror pods, because their nodes run them anyway.
 # schemas:
 #   - input: schema.admission_review
-# custom:
-#   enabled: false
-#   parameters:
-#     properties:
-#       users:
-#         description: The ranges, one of which has to include the user. Root is 0. Without max, a range has no end.
-#         type: array
-#         minItems: 1
-#         maxItems: 64
-#         default: [{min: 1, max: 2147483647}]
-#         items:
-#           type: object
-#           additionalProperties: false
-#           properties:
-#             min: {type: integer, minimum: 0, maximum: 2147483647, default: 1}
-#             max: {type: integer, minimum: 0, maximum: 2147483647, default: 2147483647}
-#           x-kubernetes-validations:
-#             - rule: self.min <= self.max
-#               messageExpression: "'min %d is above max %d'.format([self.min, self.max])"
-#       require_user:
-#         description: Whether each container or its pod has to set runAsUser, even where runAsNonRoot would be enough.
-#         type: boolean
-#         default: false
-#   requests:
-#     # No update changes the users of a pod's containers, but it can get more containers.
-#     - kinds: [v1/Pod]
-#       operations: [CREATE]
-#       conditions:
-#         # A mirror pod shows a static pod, which its node runs whatever the API server has.
-#         - name: no-mirror-pod
-#           expression: >-
-#             !('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({})
-#             && 'system:nodes' in request.userInfo.?groups.orValue([])
-#             && request.userInfo.username == 'system:node:' + object.spec.?nodeName.orValue(''))
-#     - name: ephemeral-containers
-#       kinds: [v1/Pod/ephemeralcontainers]
-#       operations: [UPDATE]
-#     - name: templates
-#       kinds:
-#         - apps/v1/Deployment
-#         - apps/v1/ReplicaSet
-#         - apps/v1/StatefulSet
-#         - apps/v1/DaemonSet
-#         - batch/v1/Job
-#         - batch/v1/CronJob
-#         - v1/ReplicationController
-#       operations: [CREATE, UPDATE]
-#       conditions:
-#         - name: template-changes
-#           expression: >-
-#             request.operation == 'CREATE'
-#             || object.spec.?template != oldObject.spec.?template
-#             || object.spec.?jobTemplate.?spec.?template != oldObject.spec.?jobTemplate.?spec.?template
 package run_as_user
 
 import data.lib.mirror_pods

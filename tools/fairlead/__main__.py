@@ -11,7 +11,9 @@ import re
 import signal
 import sys
 import threading
-from types import FrameType
+from collections.abc import Iterable, Mapping
+from types import FrameType, MappingProxyType
+from typing import Any
 
 import click
 
@@ -19,85 +21,114 @@ from fairlead import __version__
 from fairlead.cli import output
 from fairlead.common.errors import FairleadError
 
-# Command -> one-line help, in the order that --help shows. A command's module in fairlead.cli is
+# Package -> command -> one-line help, in the order that --help shows. A command's module is
 # imported when the command runs: the Kubernetes client alone takes half a second to load.
 COMMANDS = {
-    "demo": "See Fairlead at work: a cluster, three pools, and where each pod lands.",
-    "up": "Start a local cluster with Fairlead installed.",
-    "down": "Stop a local cluster and remove its state.",
-    "list": "List the clusters that Fairlead created in this checkout.",
-    "status": "Show what runs in a cluster and which policies are in force.",
-    "policies": "List the policies that OPA loads, with their status.",
-    "logs": "Show the logs of OPA, its sidecar or another server, and the decisions in them.",
-    "deploy": "Deploy into a cluster; safe to repeat.",
-    "render": "Write the manifests as files, for GitOps and kustomize.",
-    "bundle": "Give policies to the OPAs of many clusters, as signed bundles.",
-    "uninstall": "Remove everything that Fairlead created in a cluster.",
-    "push": "Test the policies and push them into a running cluster.",
-    "history": "List the pushes, rollbacks and deployments, and compare two of them.",
-    "rollback": "Go back to an earlier revision of the policies.",
-    "disable": "Let pods in without OPA, in an emergency.",
-    "enable": "Have OPA decide again after `fairlead disable`.",
-    "rotate": "Replace OPA's token or certificate without a refused request.",
-    "access": "Give access that ends on time, approve it, revoke it, and see what happened.",
-    "eval": "Show the decision for one AdmissionReview or manifest, or check many.",
-    "place": "Show on which clusters workloads run, and why not on the others.",
-    "what-if": "Show which workloads move if a cluster loses a certification or has another price.",
-    "query": "Answer questions of auditors: where a customer's applications run, and more.",
-    "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
-    "diff": "Show which decisions changed policies would change in a cluster.",
-    "verify": "Run the conformance cases on each engine.",
-    "chaos": "Break every component under load, and check that no pod is misplaced.",
-    "fuzz": "Send malformed and hostile requests to OPA, and check its answers.",
-    "test": "Check and test policies, or the whole checkout.",
-    "image": "Build the image of the sidecar and of OPA's proxy.",
-    "e2e": "Run the integration tests on a cluster of any kind.",
-    "docker-e2e": "Run the end-to-end tests in a container.",
-    "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or admission plugins.",
-    "init": "Start a repository of policies.",
-    "new": "Create a policy: its folder, its test and its cases.",
-    "generate": "Write the files that are made from the policies' METADATA and cases.",
-    "settings": "Show the settings in force.",
-    "tools": "List the programs that Fairlead runs, and where they are.",
-    "sync": "Run as OPA's sidecar: keep its policies and data current.",
-    "serve": "Run an admission webhook that decides by the policies in Python.",
-    "shadow": "Compare the shadow of a deployment with the engine that enforces the policies.",
-    "controller": "Carry out transient role bindings: give access, and end it on time.",
-    "keeper": "Renew OPA's certificate in time, beside kube-mgmt.",
-    "help": "Show the help of a command.",
-    "version": "Show the versions of Fairlead and of the programs that it runs.",
-    "completion": "Print the script that makes bash, zsh or fish complete commands.",
+    "fairlead.cli.clusters": {
+        "demo": "See Fairlead at work: a cluster, three pools, and where each pod lands.",
+        "up": "Start a local cluster with Fairlead installed.",
+        "down": "Stop a local cluster and remove its state.",
+        "list": "List the clusters that Fairlead created in this checkout.",
+    },
+    "fairlead.cli.operations": {
+        "status": "Show what runs in a cluster and which policies are in force.",
+        "policies": "List the policies that OPA loads, with their status.",
+        "logs": "Show the logs of OPA, its sidecar or another server, and the decisions in them.",
+        "deploy": "Deploy into a cluster; safe to repeat.",
+        "render": "Write the manifests as files, for GitOps and kustomize.",
+        "bundle": "Give policies to the OPAs of many clusters, as signed bundles.",
+        "uninstall": "Remove everything that Fairlead created in a cluster.",
+        "push": "Test the policies and push them into a running cluster.",
+        "history": "List the pushes, rollbacks and deployments, and compare two of them.",
+        "rollback": "Go back to an earlier revision of the policies.",
+        "disable": "Let pods in without OPA, in an emergency.",
+        "enable": "Have OPA decide again after `fairlead disable`.",
+        "rotate": "Replace OPA's token or certificate without a refused request.",
+        "access": "Give access that ends on time, approve it, revoke it, and see what happened.",
+    },
+    "fairlead.cli.decisions": {
+        "eval": "Show the decision for one AdmissionReview or manifest, or check many.",
+        "audit": "Show what the policies would change, refuse or find misplaced in a cluster.",
+        "diff": "Show which decisions changed policies would change in a cluster.",
+        "verify": "Run the conformance cases on each engine.",
+    },
+    "fairlead.cli.placement": {
+        "place": "Show on which clusters workloads run, and why not on the others.",
+        "what-if": "Show which workloads move if a cluster loses a certification or costs more.",
+        "query": "Answer questions of auditors: where a customer's applications run, and more.",
+    },
+    "fairlead.cli.authoring": {
+        "test": "Check and test policies, or the whole checkout.",
+        "convert": "Write fairlead.yaml from policies of Gatekeeper, Kyverno or admission plugins.",
+        "init": "Start a repository of policies.",
+        "new": "Create a policy: its folder, its test and its cases.",
+        "generate": "Write the files that are made from the policies' facts and cases.",
+        "settings": "Show the settings in force.",
+    },
+    "fairlead.cli": {
+        "image": "Build the image of the sidecar and of OPA's proxy.",
+        "tools": "List the programs that Fairlead runs, and where they are.",
+        "completion": "Print the script that makes bash, zsh or fish complete commands.",
+    },
 }
+HIDDEN = {
+    "fairlead.cli": ("help", "version"),
+    "fairlead.cli.processes": ("sync", "serve", "controller", "keeper"),
+}
+"""Commands that --help leaves out: pods run them, or it says the same."""
 
 
-class _Commands(click.Group):
+class CommandGroup(click.Group):
+    """Commands with one line of help each; `commands` and `hidden` have the packages of their
+    modules.
+    """
+
+    def __init__(
+        self,
+        *,
+        commands: Mapping[str, Mapping[str, str]],
+        hidden: Mapping[str, Iterable[str]] = MappingProxyType({}),
+        **attributes: Any,
+    ) -> None:
+        super().__init__(**attributes)
+        self._lines = {name: line for lines in commands.values() for name, line in lines.items()}
+        self._packages = {
+            name: package
+            for package, names in (*commands.items(), *hidden.items())
+            for name in names
+        }
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._packages)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._packages:
             return None
-        module = importlib.import_module(f"fairlead.cli.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"{self._packages[cmd_name]}.{cmd_name.replace('-', '_')}")
         command = module.command
         assert isinstance(command, click.Command)  # noqa: S101 - each command module has one, named so
+        command.hidden = cmd_name not in self._lines
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not ctx.resilient_parsing and args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], COMMANDS, n=3)
+        name = args[0]
+        if not ctx.resilient_parsing and name not in self._packages and not name.startswith("-"):
+            close = difflib.get_close_matches(name, self._packages, n=3)
             advice = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise click.UsageError(f"No such command {args[0]!r}.{advice}", ctx)
+            raise click.UsageError(f"No such command {name!r}.{advice}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self._lines.items()))
 
 
 @click.group(
-    cls=_Commands,
+    cls=CommandGroup,
+    commands=COMMANDS,
+    hidden=HIDDEN,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="fairlead")
@@ -127,12 +158,12 @@ def main(command: click.Command = cli) -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        where = (
+        location = (
             error.ctx.command_path
             if isinstance(error, click.UsageError) and error.ctx
             else "fairlead"
         )
-        output.error(f"{_sentence(error.format_message())} See `{where} --help`.")
+        output.error(f"{_sentence(error.format_message())} See `{location} --help`.")
         sys.exit(error.exit_code)
     except KeyboardInterrupt as error:
         output.error("interrupted")
@@ -146,8 +177,8 @@ def main(command: click.Command = cli) -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        output.error(f"{error.strerror or error}{where}")
+        location = f" ({error.filename})" if error.filename else ""
+        output.error(f"{error.strerror or error}{location}")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -172,12 +203,12 @@ def _interrupt(_signum: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _resend_interrupt(lost: sys.UnraisableHookArgs) -> None:
+def _resend_interrupt(is_lost: sys.UnraisableHookArgs) -> None:
     """Send an interrupt again that came during a finalizer, where Python drops exceptions."""
-    if isinstance(lost.exc_value, KeyboardInterrupt):
+    if isinstance(is_lost.exc_value, KeyboardInterrupt):
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
     else:
-        sys.__unraisablehook__(lost)
+        sys.__unraisablehook__(is_lost)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from fairlead.access import instants
+from fairlead.kube import api_paths
 from fairlead.kube.resources import Resource
 
 GROUP, VERSION = "access.fairlead.dev", "v1"
@@ -56,10 +56,7 @@ def kind_of(key: Key) -> Kind:
 
 def path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
     """The path of an object, or of the list of its namespace without a `name`."""
-    version = f"/apis/{resource.group}/{resource.version}" if resource.group else "/api/v1"
-    place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    parts = [f"{version}{place}/{resource.name}", quote(name, safe=""), subresource]
-    return "/".join(filter(None, parts))
+    return api_paths.joined(resource.api_version, namespace, resource.name, name, subresource)
 
 
 def owner_uid(child: Object) -> str | None:
@@ -77,9 +74,9 @@ def goes(parent: Object) -> bool:
 
 def condition(parent: Object, type_: str) -> Condition:
     """The condition of this type as it was written last; empty if there is none."""
-    for each in (parent.get("status") or {}).get("conditions") or ():
-        if each.get("type") == type_:
-            return dict(each)
+    for entry in (parent.get("status") or {}).get("conditions") or ():
+        if entry.get("type") == type_:
+            return dict(entry)
     return {}
 
 
@@ -119,16 +116,16 @@ def made(decided: Object, parent: Object) -> dict[str, Any]:
     }
 
 
-def is_as_made(child: Object, wanted: Object) -> bool:
+def is_as_made(child: Object, desired: Object) -> bool:
     """Whether the binding has all that the wanted one has."""
-    there, needed = child["metadata"], wanted["metadata"]
+    actual, expected = child["metadata"], desired["metadata"]
     return (
-        child["roleRef"] == wanted["roleRef"]
-        and child.get("subjects") == wanted["subjects"]
-        and there.get("ownerReferences") == needed["ownerReferences"]
+        child["roleRef"] == desired["roleRef"]
+        and child.get("subjects") == desired["subjects"]
+        and actual.get("ownerReferences") == expected["ownerReferences"]
         and all(
-            (there.get(field) or {}).get(key) == value
+            (actual.get(field) or {}).get(key) == value
             for field in ("labels", "annotations")
-            for key, value in (needed.get(field) or {}).items()
+            for key, value in (expected.get(field) or {}).items()
         )
     )

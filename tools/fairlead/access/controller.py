@@ -29,7 +29,7 @@ from fairlead.access.timetable import LOOK, Timetable
 from fairlead.access.trail import Trail, described, former, lost
 from fairlead.deployment.names import ACCESS
 from fairlead.keeper.lease import Lease, Lost, Pace
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync.opa_credentials import OpaCredentials
 from fairlead.sync.watches import Watch
@@ -74,7 +74,7 @@ class Controller:
 
     def __init__(self, options: Options, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
-        self._api = ApiServer(options.kubeconfig, page=_PAGE)
+        self._api = Objects(options.kubeconfig, timeout=BRIEF, page=_PAGE)
         self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE, restored=True)
         self._leading = Event()
         self._decisions = Decisions(
@@ -204,12 +204,12 @@ class Controller:
             self._take(key, child, former(key, owner_uid(child)), "its deletion")
             self._tell_revoked(key, None)  # unless it was taken just now
             return None
-        due = bindings.end(child, parent)
-        if time.time_ns() < due:
-            return due
+        end = bindings.end(child, parent)
+        if time.time_ns() < end:
+            return end
         self._take(key, child, parent, "its end")
         self._there.pop(key, None)  # if it was gone, another controller has told
-        self._metrics.late((time.time_ns() - due) / SECOND)
+        self._metrics.late((time.time_ns() - end) / SECOND)
         return None
 
     def _ask(self, key: Key) -> int | None:
@@ -217,20 +217,20 @@ class Controller:
         parent, child = self._state.parent(key), self._state.child(key)
         if parent is None or goes(parent) or not self._leading.is_set():
             return None  # `_end` takes care of the child
-        asked = time.time_ns()
+        now = time.time_ns()
         if child is not None and not _owns(parent, child):
-            return asked + SECOND  # the one before of the same name goes
+            return now + SECOND  # the one before of the same name goes
         end = bindings.end({"metadata": {}}, parent)
-        if end <= asked:
+        if end <= now:
             return self._tell_end(key, parent, child, end)
         decision = self._decisions.of(parent, child)
         begin = instants.nanoseconds(parent["spec"]["validFrom"]) if decision.binding else 0
-        if asked < begin and child is None:
+        if now < begin and child is None:
             return begin  # OPA's clock is ahead
         trouble: NotGranted | None = None
         try:
             if self._carry_out(key, parent, child, decision):
-                return asked + SECOND  # the watch tells of the change before
+                return now + SECOND  # the watch tells of the change before
         except NotGranted as error:
             trouble = error
         conditions = statuses.of(parent, decision.conditions, trouble)
@@ -240,10 +240,10 @@ class Controller:
         if decision.seconds <= 0:
             return None
         part = random.uniform(0.5, 1.0) if trouble else 1.0  # noqa: S311 - spreads requests
-        due = asked + max(int(decision.seconds * part * SECOND), SECOND // 1000)
+        next_time = now + max(int(decision.seconds * part * SECOND), SECOND // 1000)
         # OPA counts from when it decides, a moment later. To ask that moment early is in vain.
         begin = instants.nanoseconds(parent["spec"]["validFrom"])
-        return begin if due < begin < due + SECOND else due
+        return begin if next_time < begin < next_time + SECOND else next_time
 
     def _carry_out(
         self, key: Key, parent: Object, child: Object | None, decision: Decision
@@ -255,17 +255,17 @@ class Controller:
             if child is not None:
                 self._take(key, child, parent, "a decision")
             return child is not None
-        wanted = bindings.made(decision.binding, parent)
-        self._ends.put(key, bindings.end(wanted, parent))
+        desired = bindings.made(decision.binding, parent)
+        self._ends.put(key, bindings.end(desired, parent))
         if child is None:
-            made = self._granting.make(key, parent, wanted)
-            if made is not None:
-                self._state.observe(key, made)  # its end must not wait for a watch that hangs
+            created = self._granting.make(key, parent, desired)
+            if created is not None:
+                self._state.observe(key, created)  # its end must not wait for a watch that hangs
                 self._tell_made(parent)
             return True
-        if bindings.is_as_made(child, wanted):
+        if bindings.is_as_made(child, desired):
             return False
-        self._granting.put_right(key, child, wanted)
+        self._granting.put_right(key, child, desired)
         self._trail.tell("Warning", "Repaired", "the binding was changed by hand", parent)
         return True
 
@@ -276,9 +276,9 @@ class Controller:
         if child is None:
             self._write(key, parent, statuses.expired(parent))
             return None
-        now, told = time.time_ns(), end + int(_STUCK * SECOND)
-        if now < told:
-            return told
+        now, deadline = time.time_ns(), end + int(_STUCK * SECOND)
+        if now < deadline:
+            return deadline
         decided = self._decisions.of(parent, child).conditions
         self._write(key, parent, statuses.of(parent, decided, None))
         return now + 10 * SECOND  # the watch tells when the binding is gone
@@ -290,13 +290,13 @@ class Controller:
         self._metrics.granted()
         self._trail.tell("Normal", "Granted", described(parent), parent)
 
-    def _take(self, key: Key, child: Object, parent: Object, why: str) -> None:
-        taken = self._granting.take(key, child)
+    def _take(self, key: Key, child: Object, parent: Object, reason: str) -> None:
+        removed = self._granting.take(key, child)
         self._state.forget(key, child)
-        if taken:
+        if removed:
             self._there.pop(key, None)
             self._metrics.ended()
-            self._trail.tell("Normal", "Ended", f"{lost(child)} by {why}", parent)
+            self._trail.tell("Normal", "Ended", f"{lost(child)} by {reason}", parent)
 
     def _tell_revoked(self, key: Key, parent: Object | None) -> None:
         """Tell of a binding that the cluster deleted with its parent, before anyone here did."""
@@ -315,7 +315,7 @@ class Controller:
             "status": {"conditions": conditions},
         }
         try:
-            self._api.patch(path, patch, manager=ACCESS)
+            self._api.call("PATCH", path, patch, manager=ACCESS, content_type=MERGE)
         except ApiServerError as error:
             if error.status not in (404, 409, 422):  # it is gone, or another one has its name
                 raise

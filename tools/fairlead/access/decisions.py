@@ -92,12 +92,12 @@ def _read(answer: Mapping[str, Any], parent: Object) -> Decision:
 
 
 def _is_of(binding: Mapping[str, Any], parent: Object) -> bool:
-    role, asked = binding["roleRef"], parent["spec"]["roleRef"]
+    role, role_ref = binding["roleRef"], parent["spec"]["roleRef"]
     namespace = _key(parent)[0]
     return (
         _key(binding) == _key(parent)
         and binding["kind"] == kind_of(_key(parent)).child
-        and (role["kind"], role["name"]) == (asked["kind"], asked["name"])
+        and (role["kind"], role["name"]) == (role_ref["kind"], role_ref["name"])
         and _named(binding["subjects"], namespace) == _named(parent["spec"]["subjects"], namespace)
     )
 
@@ -105,11 +105,11 @@ def _is_of(binding: Mapping[str, Any], parent: Object) -> bool:
 def _named(subjects: Any, namespace: str) -> set[tuple[str, str, str]]:
     return {
         (
-            each["kind"],
-            each["name"],
-            (each.get("namespace") or namespace) if each["kind"] == "ServiceAccount" else "",
+            subject["kind"],
+            subject["name"],
+            (subject.get("namespace") or namespace) if subject["kind"] == "ServiceAccount" else "",
         )
-        for each in subjects
+        for subject in subjects
     }
 
 

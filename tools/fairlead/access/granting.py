@@ -9,7 +9,7 @@ from fairlead.access.bindings import RBAC, Key, Object, goes, kind_of, owner_uid
 from fairlead.access.state import needed_of_parent
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 
@@ -32,7 +32,7 @@ class Granting:
     leads.
     """
 
-    def __init__(self, api: ApiServer, *, recheck: bool, check: Callable[[], None]) -> None:
+    def __init__(self, api: Objects, *, recheck: bool, check: Callable[[], None]) -> None:
         self._api = api
         self._recheck = recheck
         self._check = check
@@ -42,7 +42,7 @@ class Granting:
         value = self._get(kind_of(key).parents, key)
         return None if value is None else needed_of_parent(kind_of(key), value)
 
-    def make(self, key: Key, parent: Object, wanted: Object) -> dict[str, Any] | None:
+    def make(self, key: Key, parent: Object, desired: Object) -> dict[str, Any] | None:
         """Create the binding, and return it; None if it was there already. Raises NotGranted, and
         FairleadError if the parent is going or the API server does not answer.
         """
@@ -54,16 +54,16 @@ class Granting:
         self._check()
         children = kind_of(key).children
         try:
-            return self._api.create(path(children, key[0]), wanted, manager=ACCESS)
+            return self._api.call("POST", path(children, key[0]), desired, manager=ACCESS)
         except ApiServerError as error:
             self._require_own(key, parent, error)
             return None
 
-    def put_right(self, key: Key, child: Object, wanted: Object) -> None:
+    def put_right(self, key: Key, child: Object, desired: Object) -> None:
         """Make an own binding the wanted one again, without a moment in which it is not there
         unless its role has to change. Raises NotGranted, ApiServerError.
         """
-        if child["roleRef"] != wanted["roleRef"]:
+        if child["roleRef"] != desired["roleRef"]:
             self.take(key, child)  # a role is immutable; the next look makes the binding anew
             return
         self._check()
@@ -71,14 +71,20 @@ class Granting:
         patch = {
             "metadata": {
                 "uid": child["metadata"]["uid"],
-                "labels": {**dict.fromkeys(labels), **(wanted["metadata"].get("labels") or {})},
-                "annotations": wanted["metadata"]["annotations"],
-                "ownerReferences": wanted["metadata"]["ownerReferences"],
+                "labels": {**dict.fromkeys(labels), **(desired["metadata"].get("labels") or {})},
+                "annotations": desired["metadata"]["annotations"],
+                "ownerReferences": desired["metadata"]["ownerReferences"],
             },
-            "subjects": wanted["subjects"],
+            "subjects": desired["subjects"],
         }
         try:
-            self._api.patch(path(kind_of(key).children, *key), patch, manager=ACCESS)
+            self._api.call(
+                "PATCH",
+                path(kind_of(key).children, *key),
+                patch,
+                manager=ACCESS,
+                content_type=MERGE,
+            )
         except ApiServerError as error:
             if error.status not in (404, 409, 422):  # it is gone, or another one
                 raise _explained(error) from error
@@ -88,7 +94,8 @@ class Granting:
         ApiServerError.
         """
         try:
-            self._api.delete(path(kind_of(key).children, *key), uid=child["metadata"]["uid"])
+            preconditions = {"preconditions": {"uid": child["metadata"]["uid"]}}
+            self._api.call("DELETE", path(kind_of(key).children, *key), preconditions)
         except ApiServerError as error:
             if error.status in (404, 409):  # 409: another one has its name by now
                 return False
@@ -99,9 +106,9 @@ class Granting:
         kind, name, namespace = _role(key, parent)
         resource = Resource(RBAC, "v1", kind, namespaced=bool(namespace))
         if self._get(resource, (namespace, name)) is None:
-            place = f" in namespace {namespace}" if namespace else ""
+            scope = f" in namespace {namespace}" if namespace else ""
             raise NotGranted(
-                "RoleNotFound", f"there is no {parent['spec']['roleRef']['kind']} {name}{place}"
+                "RoleNotFound", f"there is no {parent['spec']['roleRef']['kind']} {name}{scope}"
             )
 
     def _require_requester(self, key: Key, parent: Object) -> None:
@@ -117,7 +124,7 @@ class Granting:
             )
         kind, name, _ = _role(key, parent)
         attributes = {"group": RBAC, "resource": kind, "name": name, "verb": "bind"}
-        asked = {
+        review_spec = {
             "user": user,
             "groups": sorted({*(spec.get("requestedByGroups") or ()), *_groups(user)}),
             "resourceAttributes": {**attributes, **({"namespace": key[0]} if key[0] else {})},
@@ -125,9 +132,9 @@ class Granting:
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": asked,
+            "spec": review_spec,
         }
-        answer = self._api.create(_REVIEWS, review, manager=ACCESS)
+        answer = self._api.call("POST", _REVIEWS, review)
         if (answer.get("status") or {}).get("allowed") is not True:
             raise NotGranted(
                 "RequesterMayNotBind",
@@ -139,10 +146,10 @@ class Granting:
         """Raises what the failure of a request to create means, unless the own binding was there
         already.
         """
-        there = self._get(kind_of(key).children, key) if error.status == 409 else None
-        if there is None:
+        existing = self._get(kind_of(key).children, key) if error.status == 409 else None
+        if existing is None:
             raise _explained(error) from error
-        owner = owner_uid(there)
+        owner = owner_uid(existing)
         if owner is None:
             raise NotGranted(
                 "NameTaken",
@@ -154,7 +161,7 @@ class Granting:
 
     def _get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
         try:
-            return self._api.get(path(resource, *key))
+            return self._api.call("GET", path(resource, *key))
         except ApiServerError as error:
             if error.status == 404:
                 return None

@@ -34,8 +34,8 @@ class Metrics:
             buckets=_LATE,
             registry=registry,
         )
-        for what in ("begin", "end"):
-            self._changes.labels(what)
+        for change in ("begin", "end"):
+            self._changes.labels(change)
         leads = Gauge("fairlead_access_leading", "Whether this replica leads.", registry=registry)
         leads.set_function(leading.is_set)
         for name, parents in (("transient_bindings", True), ("bindings", False)):

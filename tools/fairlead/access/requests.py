@@ -54,7 +54,9 @@ def listed(objects: clients.Objects, namespace: str | None = None) -> list[dict[
     reason}. `left` is in seconds: until the end, or None if access has ended. Raises Refused.
     """
     kinds = (LOCAL,) if namespace else KINDS
-    return [_line(each) for kind in kinds for each in objects.list(API, kind.parent, namespace)]
+    return [
+        _line(binding) for kind in kinds for binding in objects.list(API, kind.parent, namespace)
+    ]
 
 
 def grant(objects: clients.Objects, request: Request) -> dict[str, Any]:
@@ -106,14 +108,14 @@ def revoke(objects: clients.Objects, key: Key) -> dict[str, Any]:
     began = time.monotonic()
     objects.delete(API, kind.parent, name, namespace or None)
 
-    def gone() -> bool:
+    def is_deleted() -> bool:
         child = objects.get(f"{RBAC}/v1", kind.child, name, namespace or None)
         return child is None or not any(
             owner["apiVersion"] == API for owner in child["metadata"].get("ownerReferences") or ()
         )
 
-    what = f"{kind.child} {name} is gone: delete it as an administrator"
-    waiting.until(gone, deadline=GONE, what=what)
+    expectation = f"{kind.child} {name} is gone: delete it as an administrator"
+    waiting.until(is_deleted, deadline=GONE, what=expectation)
     return {"namespace": namespace, "name": name, "seconds": round(time.monotonic() - began, 2)}
 
 
@@ -123,21 +125,21 @@ def history(objects: clients.Objects, namespace: str | None = None) -> list[dict
     `--event-ttl` says otherwise. Raises Refused.
     """
     lines = []
-    for each in objects.list("v1", "Event", namespace):
-        if (each.get("source") or {}).get("component") != ACCESS:
+    for event in objects.list("v1", "Event", namespace):
+        if (event.get("source") or {}).get("component") != ACCESS:
             continue
-        about = each["involvedObject"]
+        about = event["involvedObject"]
         everywhere = about["kind"] == EVERYWHERE.parent
         if everywhere and namespace not in (None, CLUSTER_NAMESPACE):
             continue
         lines.append(
             {
-                "time": each["firstTimestamp"],
+                "time": event["firstTimestamp"],
                 "namespace": "" if everywhere else about["namespace"],
                 "name": about["name"],
-                "event": each["reason"],
-                "message": each["message"],
-                "order": each["metadata"]["resourceVersion"],
+                "event": event["reason"],
+                "message": event["message"],
+                "order": event["metadata"]["resourceVersion"],
             }
         )
     lines.sort(key=lambda line: (line["time"], int(line.pop("order"))))
@@ -148,9 +150,9 @@ def _existing(objects: clients.Objects, key: Key) -> dict[str, Any]:
     kind = kind_of(key)
     parent = objects.get(API, kind.parent, key[1], key[0] or None)
     if parent is None:
-        place = f" in namespace {key[0]}" if key[0] else ""
+        scope = f" in namespace {key[0]}" if key[0] else ""
         raise UsageError(
-            f"there is no {kind.parent} {key[1]}{place}: `fairlead access list` shows all"
+            f"there is no {kind.parent} {key[1]}{scope}: `fairlead access list` shows all"
         )
     return parent
 
@@ -158,7 +160,7 @@ def _existing(objects: clients.Objects, key: Key) -> dict[str, Any]:
 def _line(parent: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec = parent["metadata"], parent["spec"]
     effective = bindings.condition(parent, bindings.EFFECTIVE)
-    left = (instants.nanoseconds(spec["validUntil"]) - time.time_ns()) / instants.SECOND
+    remaining = (instants.nanoseconds(spec["validUntil"]) - time.time_ns()) / instants.SECOND
     return {
         "namespace": metadata.get("namespace", ""),
         "name": metadata["name"],
@@ -166,7 +168,7 @@ def _line(parent: Mapping[str, Any]) -> dict[str, Any]:
         "subjects": [_named(subject) for subject in spec["subjects"]],
         "validFrom": spec["validFrom"],
         "validUntil": spec["validUntil"],
-        "left": round(left, 1) if left > 0 else None,
+        "left": round(remaining, 1) if remaining > 0 else None,
         "effective": effective.get("status") == "True",
         "why": effective.get("reason"),
         "message": effective.get("message"),
@@ -177,8 +179,8 @@ def _line(parent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(subject: Mapping[str, str]) -> str:
-    place = f"{subject['namespace']}/" if subject.get("namespace") else ""
-    return f"{subject['kind']} {place}{subject['name']}"
+    prefix = f"{subject['namespace']}/" if subject.get("namespace") else ""
+    return f"{subject['kind']} {prefix}{subject['name']}"
 
 
 def _spelled(moment: datetime) -> str:

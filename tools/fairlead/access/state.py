@@ -73,13 +73,13 @@ class State:
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
         """Replace all objects of a source."""
-        read = (self._read(source, value) for value in objects)
-        listed = {key: entry for key, entry in read if entry is not None}
+        entries = (self._read(source, value) for value in objects)
+        current = {key: entry for key, entry in entries if entry is not None}
         with self._lock:
-            before, self._objects[source] = self._objects[source], listed
+            before, self._objects[source] = self._objects[source], current
             self._listed.add(source)
-        for key in before.keys() | listed.keys():
-            self._tell(source, key, before.get(key), listed.get(key))
+        for key in before.keys() | current.keys():
+            self._tell(source, key, before.get(key), current.get(key))
 
     def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
         """Take one event, unless something newer is known."""
@@ -133,12 +133,12 @@ class State:
         metadata = value["metadata"]
         key = (metadata.get("namespace") or "", metadata["name"])
         if of_parents:
-            needed = needed_of_parent(kind, value)
+            relevant = needed_of_parent(kind, value)
         elif owner_uid(value) is None:
             return key, None  # of all bindings in the cluster, most are none of ours
         else:
-            needed = needed_of_child(kind, value)
-        return key, _Entry(_version(value), json.dumps(needed))
+            relevant = needed_of_child(kind, value)
+        return key, _Entry(_version(value), json.dumps(relevant))
 
     def _tell(self, source: Source, key: Key, before: _Entry | None, after: _Entry | None) -> None:
         texts = [entry.text if entry else None for entry in (before, after)]

@@ -20,12 +20,12 @@ def of(parent: Object, decided: Iterable[Condition], trouble: NotGranted | None)
     """
     conditions = [dict(condition) for condition in decided]
     if trouble:
-        why = {"reason": trouble.reason, "message": str(trouble)[:LONGEST]}
+        problem = {"reason": trouble.reason, "message": str(trouble)[:LONGEST]}
         for condition in conditions:
             if condition["type"] == FAILED:
-                condition.update(why, status="True")
+                condition.update(problem, status="True")
             elif condition["type"] == EFFECTIVE and condition["status"] == "False":
-                condition.update(why)
+                condition.update(problem)
     return [_dated(parent, condition) for condition in conditions]
 
 
@@ -33,9 +33,9 @@ def expired(parent: Object) -> list[Condition]:
     """The conditions after the end, in the words of policies/lib/transient_access: OPA may be
     away.
     """
-    since = f"since {parent['spec']['validUntil']}"
+    message = f"since {parent['spec']['validUntil']}"
     conditions = [
-        {"type": EFFECTIVE, "status": "False", "reason": "Expired", "message": since},
+        {"type": EFFECTIVE, "status": "False", "reason": "Expired", "message": message},
         {"type": FAILED, "status": "False", "reason": "Valid", "message": ""},
     ]
     generation = parent["metadata"].get("generation")
@@ -45,6 +45,6 @@ def expired(parent: Object) -> list[Condition]:
 
 def _dated(parent: Object, new: Condition) -> Condition:
     before = condition(parent, new["type"])
-    same = before.get("status") == new["status"] and before.get("lastTransitionTime")
-    at = same or new.get("lastTransitionTime") or texts.now()
+    unchanged_since = before.get("status") == new["status"] and before.get("lastTransitionTime")
+    at = unchanged_since or new.get("lastTransitionTime") or texts.now()
     return {**new, "lastTransitionTime": at}

@@ -60,10 +60,10 @@ class Timetable:
                     heapq.heappush(self._heap, (at, key))
                     self._changed.notify()
 
-    def hurry(self, most: int | None = None) -> None:
+    def hurry(self, limit: int | None = None) -> None:
         """Try work that failed again now: that of at most so many keys, by default of all."""
         with self._changed:
-            failed = list(self._failures)[:most]
+            failed = list(self._failures)[:limit]
         for key in failed:
             self.put(key)
 
@@ -72,13 +72,13 @@ class Timetable:
         """Which work has failed several times in a row, and why; None if none has."""
         with self._changed:
             lasting = {
-                key: why for key, (times, why) in self._failures.items() if times >= _LASTING
+                key: reason for key, (times, reason) in self._failures.items() if times >= _LASTING
             }
         if not lasting:
             return None
-        key, why = next(iter(lasting.items()))
-        more = f", and {len(lasting) - 1} more" if len(lasting) > 1 else ""
-        return f"{self._name} {'/'.join(filter(None, key))} fails{more}: {why}"
+        key, reason = next(iter(lasting.items()))
+        remainder = f", and {len(lasting) - 1} more" if len(lasting) > 1 else ""
+        return f"{self._name} {'/'.join(filter(None, key))} fails{remainder}: {reason}"
 
     def __len__(self) -> int:
         with self._changed:
@@ -108,9 +108,9 @@ class Timetable:
                 if self._due.get(key) != at or key in self._busy:
                     heapq.heappop(self._heap)  # it was put at another time since
                     continue
-                left = (at - time.time_ns()) / SECOND
-                if left > 0:
-                    self._changed.wait(min(LOOK, left))
+                seconds = (at - time.time_ns()) / SECOND
+                if seconds > 0:
+                    self._changed.wait(min(LOOK, seconds))
                     return None
                 heapq.heappop(self._heap)
                 del self._due[key]
@@ -121,7 +121,7 @@ class Timetable:
 
     def _tried(self, key: Key) -> int | None:
         try:
-            due = self._work(key)
+            next_time = self._work(key)
         except Exception as error:
             failures = self._failures.get(key, (0, ""))[0] + 1
             with self._changed:
@@ -135,13 +135,13 @@ class Timetable:
             return time.time_ns() + int(pause * SECOND)
         with self._changed:
             self._failures.pop(key, None)
-        return due
+        return next_time
 
-    def _done(self, key: Key, due: int | None) -> None:
+    def _done(self, key: Key, next_time: int | None) -> None:
         with self._changed:
             self._busy.discard(key)
-            wanted = [at for at in (due, self._due.pop(key, None)) if at is not None]
-            if wanted:
-                self._due[key] = at = min(wanted)
+            times = [at for at in (next_time, self._due.pop(key, None)) if at is not None]
+            if times:
+                self._due[key] = at = min(times)
                 heapq.heappush(self._heap, (at, key))
                 self._changed.notify()

@@ -13,7 +13,8 @@ from fairlead.access.bindings import GROUP, VERSION, Key, Object, kind_of
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import api_paths
+from fairlead.kube.clients import Objects
 from fairlead.kube.events import event
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ CLUSTER_NAMESPACE = "default"
 class Trail:
     """Writes Events. One thread calls `run`."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: Objects) -> None:
         self._api = api
         self._waiting: Queue[Mapping[str, Any]] = Queue(MOST)
 
@@ -59,12 +60,12 @@ class Trail:
         """Write what was told until `stop` is set and nothing waits any more."""
         while not stop.is_set() or not self._waiting.empty():
             try:
-                told = self._waiting.get(timeout=0.5)
+                event = self._waiting.get(timeout=0.5)
             except Empty:
                 continue
-            namespace = told["metadata"]["namespace"]
+            path = api_paths.joined("v1", event["metadata"]["namespace"], "events")
             try:
-                self._api.create(f"/api/v1/namespaces/{namespace}/events", told, manager=ACCESS)
+                self._api.call("POST", path, event, manager=ACCESS)
             except FairleadError as error:
                 log.warning("an Event could not be written: %s", error)
 
@@ -72,11 +73,11 @@ class Trail:
 def described(parent: Object) -> str:
     """Who has which role until when, and by whom."""
     spec = parent["spec"]
-    named = [f"{subject['kind']} {subject['name']}" for subject in spec["subjects"]]
-    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    names = [f"{subject['kind']} {subject['name']}" for subject in spec["subjects"]]
+    suffix = f" and {len(names) - 3} more" if len(names) > 3 else ""
     role = spec["roleRef"]
     parts = [
-        f"{', '.join(named[:3])}{more}: {role['kind']} {role['name']} until {spec['validUntil']}"
+        f"{', '.join(names[:3])}{suffix}: {role['kind']} {role['name']} until {spec['validUntil']}"
     ]
     for word, name in (
         ("requested", spec.get("requestedBy")),
@@ -100,6 +101,6 @@ def former(key: Key, uid: str | None) -> dict[str, Any]:
 def lost(child: Object) -> str:
     """Who has lost what with this binding."""
     subjects = child.get("subjects") or []
-    named = ", ".join(f"{each['kind']} {each['name']}" for each in subjects[:3])
-    more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
-    return f"{named}{more} lost the {child['roleRef']['kind']} {child['roleRef']['name']}"
+    names = ", ".join(f"{subject['kind']} {subject['name']}" for subject in subjects[:3])
+    suffix = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
+    return f"{names}{suffix} lost the {child['roleRef']['kind']} {child['roleRef']['name']}"

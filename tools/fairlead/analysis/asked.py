@@ -14,7 +14,7 @@ from fairlead.analysis import reduced_reviews, webhook_matcher
 from fairlead.analysis.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, switches
-from fairlead.deployment.names import INTENT_LABEL, PART_OF, SHADOW_WEBHOOKS, WEBHOOKS
+from fairlead.deployment.names import INTENT_LABEL, PART_OF, WEBHOOKS
 from fairlead.deployment.webhooks import INTENTS
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
@@ -129,24 +129,20 @@ def of_cluster(cluster: Cluster, settings: Settings, folder: Path | None = None)
     bindings. Raises FairleadError if they cannot be listed.
     """
     objects = cluster.objects()
-    listed = [
+    items = [
         {**item, "kind": kind}
         for kind in (*KINDS, _POLICY, _BINDING)
         for item in objects.list(_GROUP, kind, None)
     ]
-    webhooks = _webhooks([item for item in listed if _ours(item)], deployed=True)
-    if not any(each["kind"] in KINDS for each in webhooks.configurations):
+    webhooks = _webhooks([item for item in items if _ours(item)], deployed=True)
+    if not any(configuration["kind"] in KINDS for configuration in webhooks.configurations):
         return rendered(settings, folder)
     return webhooks
 
 
 def _ours(item: Mapping[str, Any]) -> bool:
-    """Whether it is what asks OPA; somebody may have removed the label. The webhooks that only
-    compare a shadow decide nothing.
-    """
+    """Whether it is what asks OPA; somebody may have removed the label."""
     metadata = item["metadata"]
-    if metadata["name"] == SHADOW_WEBHOOKS:
-        return False
     labelled = (metadata.get("labels") or {}).get(PART_OF) == "fairlead"
     return labelled or metadata["name"] == WEBHOOKS
 
@@ -164,7 +160,9 @@ def _webhooks(objects: Sequence[Mapping[str, Any]], *, deployed: bool) -> Webhoo
         and INTENT_LABEL in (item["metadata"].get("labels") or {})
         and item["metadata"]["name"] in enforced
     ]
-    return Webhooks((*(each for each in objects if each["kind"] in KINDS), *sizes), deployed)
+    return Webhooks(
+        (*(manifest for manifest in objects if manifest["kind"] in KINDS), *sizes), deployed
+    )
 
 
 def _as_webhooks(policy: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,13 +218,13 @@ def ask(
         progress=progress,
     )
     asked_for = {
-        (each["kind"], each["metadata"]["name"], number): _intent(webhook)
-        for each in webhooks.configurations
-        for number, webhook in enumerate(each.get("webhooks") or ())
+        (configuration["kind"], configuration["metadata"]["name"], number): _intent(webhook)
+        for configuration in webhooks.configurations
+        for number, webhook in enumerate(configuration.get("webhooks") or ())
     }
     return [
-        _asked(review, each, asked_for, labels if complete else None)
-        for review, each in zip(reviews, matched, strict=True)
+        _asked(review, configuration, asked_for, labels if complete else None)
+        for review, configuration in zip(reviews, matched, strict=True)
     ]
 
 
@@ -275,19 +273,19 @@ def _asked(
             else "",
             calls=tuple(
                 Call(
-                    each.webhook,
-                    asked_for[each.kind, each.configuration, each.number],
-                    each.kind == KINDS[0],
-                    each.ignore,
+                    call.webhook,
+                    asked_for[call.kind, call.configuration, call.number],
+                    call.kind == KINDS[0],
+                    call.ignore,
                 )
-                for each in called
+                for call in called
             ),
         )
     if not verdicts:
         return Asked(False, "there are no webhooks")
     # The webhooks that came closest to being called tell the most.
     last = max(webhook_matcher.PARTS.index(verdict.by) for verdict in verdicts)
-    closest = [each for each in verdicts if webhook_matcher.PARTS.index(each.by) == last]
+    closest = [call for call in verdicts if webhook_matcher.PARTS.index(call.by) == last]
     return Asked(False, _reasons(request, closest))
 
 
@@ -335,31 +333,31 @@ def _resources(request: Mapping[str, Any]) -> str:
     return common + resource[len(common) :]
 
 
-def _of_namespace(what: str, requirements: Sequence[Requirement]) -> str:
+def _of_namespace(subject: str, requirements: Sequence[Requirement]) -> str:
     by_name = [requirement for requirement in requirements if requirement.key == _NAME]
     if not by_name:
-        return _of_labels(what, requirements)
-    return f"{what} is exempt"
+        return _of_labels(subject, requirements)
+    return f"{subject} is exempt"
 
 
-def _of_labels(what: str, requirements: Sequence[Requirement]) -> str:
-    return " and ".join(_requirement(what, requirement) for requirement in requirements)
+def _of_labels(subject: str, requirements: Sequence[Requirement]) -> str:
+    return " and ".join(_requirement(subject, requirement) for requirement in requirements)
 
 
-def _requirement(what: str, requirement: Requirement) -> str:
+def _requirement(subject: str, requirement: Requirement) -> str:
     key, actual = requirement.key, requirement.actual
     if not key:
-        return f"the webhooks select no labels at all, so not {what}"
+        return f"the webhooks select no labels at all, so not {subject}"
     if actual is None:
-        return f"{what} has no label {key}"
+        return f"{subject} has no label {key}"
     if actual == "":
-        return f"label {key} of {what} is empty"
-    wanted = (
+        return f"label {key} of {subject} is empty"
+    expectation = (
         f", not one of {', '.join(requirement.values)}"
         if requirement.operator in ("in", "=", "==")
         else ""
     )
-    return f'label {key} of {what} is "{actual}"{wanted}'
+    return f'label {key} of {subject} is "{actual}"{expectation}'
 
 
 def _is_namespace(request: Mapping[str, Any]) -> bool:

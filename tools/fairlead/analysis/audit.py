@@ -104,25 +104,25 @@ def audit(
         for subject in subjects
     ]
     counts = Counter(finding.finding for finding in findings)
-    shown = [finding for finding in findings if finding.finding not in (UNMAPPED, ALONE)]
-    shown.sort(key=lambda f: (KINDS.index(f.finding), f.namespace, f.kind, f.name))
+    reported = [finding for finding in findings if finding.finding not in (UNMAPPED, ALONE)]
+    reported.sort(key=lambda f: (KINDS.index(f.finding), f.namespace, f.kind, f.name))
     return {
-        "findings": [asdict(finding) for finding in shown],
+        "findings": [asdict(finding) for finding in reported],
         "counts": {kind: counts[kind] for kind in KINDS},
         "webhooks": "deployed" if webhooks.deployed else "rendered",
     }
 
 
 def decide(
-    reviews: Sequence[Mapping[str, Any]], admissions: Sequence[Asked], **more: Any
+    reviews: Sequence[Mapping[str, Any]], admissions: Sequence[Asked], **options: Any
 ) -> list[Answer]:
-    """The answers to reviews that an API server asks OPA about as `admissions` say; `more` is for
-    batch.decide.
+    """The answers to reviews that an API server asks OPA about as `admissions` say; `options` are
+    those of batch.decide.
     """
-    whole = batch.decide(reviews, **more)
+    decisions = batch.decide(reviews, **options)
     partly = [
         number
-        for number, (decision, admission) in enumerate(zip(whole, admissions, strict=True))
+        for number, (decision, admission) in enumerate(zip(decisions, admissions, strict=True))
         if admission.asked
         and not (
             admission.asks_for(decision.intents)
@@ -130,11 +130,11 @@ def decide(
         )
     ]
     questions = [admissions[number].question(reviews[number]) for number in partly]
-    asked_again = batch.decide(questions, **more) if questions else []
-    effective = {**dict(enumerate(whole)), **dict(zip(partly, asked_again, strict=True))}
+    asked_again = batch.decide(questions, **options) if questions else []
+    effective = {**dict(enumerate(decisions)), **dict(zip(partly, asked_again, strict=True))}
     return [
         Answer(decision, effective[number].admitted(admission), admission)
-        for number, (decision, admission) in enumerate(zip(whole, admissions, strict=True))
+        for number, (decision, admission) in enumerate(zip(decisions, admissions, strict=True))
     ]
 
 
@@ -151,15 +151,15 @@ def judge(
     pool = decided[0].pool if decided else None
     selector = decided[0].selector if decided else {}
     labels = nodes.get(subject.node or "")
-    elsewhere = [
+    unmet = [
         f"{k}={v}" for k, v in sorted(selector.items()) if labels is not None and labels.get(k) != v
     ]
     refusals = [decision.message for decision in decided if not decision.allowed]
     patch = next((decision.patch for decision in decided if decision.patch), ())
     if not decided:
         finding, message = ALONE, ""
-    elif elsewhere:
-        runs = f"runs on {subject.node}, which is not labelled {', '.join(elsewhere)}"
+    elif unmet:
+        runs = f"runs on {subject.node}, which is not labelled {', '.join(unmet)}"
         finding, message = (
             OUTSIDE,
             "; ".join((runs, *(f"{REFUSED}: {refusal}" for refusal in refusals[:1]))),

@@ -142,8 +142,8 @@ def in_batches(
     answers: list[Answer] = []
     progress.update(name, "deciding", total=len(questions))
     parts = (questions[start : start + size] for start in range(0, len(questions), size))
-    with ThreadPoolExecutor(processors) as several:
-        for part in several.map(ask, parts):
+    with ThreadPoolExecutor(processors) as pool:
+        for part in pool.map(ask, parts):
             answers += part
             progress.update(name, "deciding", done=len(answers), total=len(questions))
     return answers

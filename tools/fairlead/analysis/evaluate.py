@@ -147,8 +147,8 @@ def ask(
         groups.setdefault((*prepared[number].instances, data_text), []).append(number)
     answers: dict[int, Answer] = {}
     for numbers in groups.values():
-        asked = [(questions[number], prepared[number]) for number in numbers]
-        answers |= zip(numbers, _decide(prepared[numbers[0]], asked, progress), strict=True)
+        pairs = [(questions[number], prepared[number]) for number in numbers]
+        answers |= zip(numbers, _decide(prepared[numbers[0]], pairs, progress), strict=True)
     return [answers[number] for number in range(len(questions))]
 
 
@@ -171,17 +171,21 @@ def _prepare(settings: Settings, folder: Path | None) -> _Prepared:
         "requests": tables.requests(active),
         "refusals": tables.refusals(active),
     }
-    return _Prepared(bundle, documents, tuple(f"{one.name} {one.intent.package}" for one in active))
+    return _Prepared(
+        bundle,
+        documents,
+        tuple(f"{instance.name} {instance.intent.package}" for instance in active),
+    )
 
 
 def _decide(
-    policies: _Prepared, asked: Sequence[tuple[Question, _Prepared]], progress: Progress
+    policies: _Prepared, pairs: Sequence[tuple[Question, _Prepared]], progress: Progress
 ) -> list[Answer]:
     """The decisions on questions with the same data, whose settings have the instances of intents
     that `policies` has. Each question brings its own settings, by `with`.
     """
     data = {
-        **(asked[0][0].data if asked else {}),
+        **(pairs[0][0].data if pairs else {}),
         "fairlead_environment": _ENVIRONMENT,
         "fairlead_questions": [
             {
@@ -190,14 +194,14 @@ def _decide(
                 "namespaces": question.namespaces,
                 "lookup": _lookup(question),
             }
-            for question, prepared in asked
+            for question, prepared in pairs
         ],
     }
     modules = {**policies.bundle.modules, "fairlead_evaluate.rego": _MODULE}
     answers = cli.evaluate(
         "data.fairlead_evaluate.answers", modules=modules, data=data, progress=progress
     )
-    return [_read(question, answer) for (question, _), answer in zip(asked, answers, strict=True)]
+    return [_read(question, answer) for (question, _), answer in zip(pairs, answers, strict=True)]
 
 
 def evaluate(
@@ -239,20 +243,22 @@ def evaluate(
         progress=progress,
     )
     decided = [
-        replace(question, review=each.question(question.review))
-        for question, each in zip(questions, admissions, strict=True)
-        if each.asked
+        replace(question, review=admission.question(question.review))
+        for question, admission in zip(questions, admissions, strict=True)
+        if admission.asked
     ]
     answers = iter(ask(decided, progress, folder=folder) if decided else ())
     evaluated = []
-    for request, question, each in zip(inputs.requests, questions, admissions, strict=True):
-        if each.asked:
-            answer = _admitted(next(answers), question, each)
+    for request, question, admission in zip(inputs.requests, questions, admissions, strict=True):
+        if admission.asked:
+            answer = _admitted(next(answers), question, admission)
             note = request_files.unknown(inputs, request, live=namespaces is not None)
             explanation = (*answer.explanation, *([note] if note else []), *foreign)
-            answer = replace(answer, explanation=explanation, reason=answer.reason or each.reason)
+            answer = replace(
+                answer, explanation=explanation, reason=answer.reason or admission.reason
+            )
         else:
-            answer = replace(without_opa(question, each), explanation=foreign)
+            answer = replace(without_opa(question, admission), explanation=foreign)
         evaluated.append((question, answer))
     return evaluated
 
@@ -262,24 +268,24 @@ def _admitted(answer: Answer, question: Question, admission: Asked) -> Answer:
     unpatched, error = admission.unpatched(answer.patching)
     if not unpatched:
         return answer
-    sent = question.review["request"].get("object")
+    manifest = question.review["request"].get("object")
     if error:
         return replace(answer, allowed=False, message=error, patch=(), object=None)
     dropped = (
         f"the API server drops the patch of {', '.join(sorted(unpatched))}: no mutating webhook"
     )
-    return replace(answer, patch=(), object=sent, reason=f"{dropped} asks for it")
+    return replace(answer, patch=(), object=manifest, reason=f"{dropped} asks for it")
 
 
 def without_opa(question: Question, admission: Asked) -> Answer:
     """The API server's own decision on a request that it does not ask OPA about."""
-    sent = None if admission.refused else question.review["request"].get("object")
+    manifest = None if admission.refused else question.review["request"].get("object")
     return Answer(
         allowed=not admission.refused,
         message=admission.reason if admission.refused else "",
         warnings=(),
         patch=(),
-        object=sent,
+        object=manifest,
         explanation=(),
         review=None,
         again=None,

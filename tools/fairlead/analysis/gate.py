@@ -231,10 +231,10 @@ def _not_asked(request: Request, admission: Asked, fail_on: Collection[str]) -> 
     )
 
 
-def _unknown(inputs: Inputs, asked: Sequence[Request]) -> tuple[str, ...]:
+def _unknown(inputs: Inputs, requests: Sequence[Request]) -> tuple[str, ...]:
     """The namespaces of what OPA is asked about whose labels are not known, sorted."""
-    needed = {request.namespace for request in asked}
-    return tuple(sorted(name for name in needed if name and name not in inputs.namespaces))
+    names = {request.namespace for request in requests}
+    return tuple(sorted(name for name in names if name and name not in inputs.namespaces))
 
 
 def _advice(namespace: str | None, *, live: bool) -> str:

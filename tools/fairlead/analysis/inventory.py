@@ -12,11 +12,11 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Kind
+from fairlead.policy.requests import Kind
 from fairlead.settings.models import Replicated
 
 Object = Mapping[str, Any]
@@ -86,9 +86,9 @@ def further_kinds(active: Iterable[Instance]) -> list[Kind]:
     """The kinds, besides pods and workloads, whose creation the intents have a say in."""
     kinds = {
         kind.path: kind
-        for one in active
-        for request in one.requests
-        if request.when and "CREATE" in request.operations
+        for instance in active
+        for request in instance.requests
+        if "CREATE" in request.operations
         for kind in request.kinds
         if not kind.subresource and (kind.group, kind.kind) not in _OWN_KINDS
     }
@@ -101,7 +101,7 @@ class Inventory:
     """
 
     def __init__(self, cluster: Cluster, progress: Progress, kinds: Sequence[Kind] = ()) -> None:
-        self._api = ApiServer(cluster.kubeconfig)
+        self._api = Objects(cluster.kubeconfig)
         self._progress = progress
         self._kinds = kinds
 
@@ -154,8 +154,8 @@ class Inventory:
         return {resource.name: self._replicated(resource) for resource in resources}
 
     def _labels(self, resource: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-        for listed in self._listed(f"/api/v1/{resource}", metadata_only=True):
-            yield listed["metadata"]["name"], listed["metadata"].get("labels") or {}
+        for entry in self._listed(f"/api/v1/{resource}", metadata_only=True):
+            yield entry["metadata"]["name"], entry["metadata"].get("labels") or {}
 
     def _objects(self, path: str, *fields: str) -> Iterator[Object]:
         exempt = (f"metadata.namespace!={namespace}" for namespace in EXEMPT)
@@ -163,12 +163,14 @@ class Inventory:
 
     def _of_kind(self, kind: Kind) -> Iterator[Object]:
         """The objects of a kind; none if the API server does not serve it (yet)."""
-        place = f"/apis/{kind.group}" if kind.group else "/api"
+        prefix = f"/apis/{kind.group}" if kind.group else "/api"
         try:
-            for stored in self._listed(f"{place}/{kind.version}/{kind.resources}"):
+            for stored in self._listed(f"{prefix}/{kind.version}/{kind.resources}"):
                 metadata = stored["metadata"]
-                own = metadata["name"] if kind.path == "/Namespace" else metadata.get("namespace")
-                if own not in EXEMPT:
+                namespace = (
+                    metadata["name"] if kind.path == "/Namespace" else metadata.get("namespace")
+                )
+                if namespace not in EXEMPT:
                     yield stored
         except ApiServerError as error:
             if error.status != 404:
@@ -176,8 +178,8 @@ class Inventory:
 
     def _replicated(self, resource: Resource) -> dict[str, Any]:
         tree: dict[str, Any] = {}
-        for listed in self._listed(resource.path, metadata_only=resource.metadata_only):
-            thin = resource.thin(listed)
+        for item in self._listed(resource.path, metadata_only=resource.metadata_only):
+            thin = resource.thin(item)
             at = tree.setdefault(thin["metadata"]["namespace"], {}) if resource.namespaced else tree
             at[thin["metadata"]["name"]] = thin
         return tree
@@ -185,15 +187,13 @@ class Inventory:
     def _listed(
         self, path: str, fields: str = "", *, metadata_only: bool = False
     ) -> Iterator[dict[str, Any]]:
-        what = path.rpartition("/")[2]
+        title = path.rpartition("/")[2]
         selector = {"fieldSelector": fields}
-        listed = self._api.objects(
-            path, selector, metadata_only=metadata_only, version=lambda _: None
-        )
-        for count, item in enumerate(listed):
+        objects = self._api.collection(path, selector, metadata_only=metadata_only)
+        for count, item in enumerate(objects):
             if count % 1000 == 0:
                 self._progress.update(
-                    "cluster", f"reading {what}{f', {count} so far' if count else ''}"
+                    "cluster", f"reading {title}{f', {count} so far' if count else ''}"
                 )
             yield item
 
@@ -210,10 +210,12 @@ def of_pod(pod: Object) -> Iterator[Subject]:
     if _placed_by_another(pod, node):
         yield Subject(*identity, (), node)
         return
-    sent = _sent(pod)
+    manifest = _sent(pod)
     if not _sets_node(metadata.get("managedFields") or ()):
-        sent["spec"] = {key: value for key, value in sent["spec"].items() if key != "nodeName"}
-    yield Subject(*identity, (admission_reviews.build(sent),), node)
+        manifest["spec"] = {
+            key: value for key, value in manifest["spec"].items() if key != "nodeName"
+        }
+    yield Subject(*identity, (admission_reviews.build(manifest),), node)
 
 
 def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:

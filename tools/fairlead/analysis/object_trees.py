@@ -61,7 +61,7 @@ def of_files(paths: Sequence[Path]) -> Tree:
 
 
 def of_documents(documents: Sequence[files.Document]) -> Tree:
-    """The same, of documents that were read."""
+    """The objects of documents, as a tree."""
     tree: Tree = {}
     for resource, document in _known(documents):
         metadata = document.value.get("metadata") or {}
@@ -101,7 +101,7 @@ def of_members(members: Sequence[str]) -> dict[str, Tree]:
                 f"--member {text}: write CLUSTER=FILE, the cluster as in placement.clusters"
             )
         paths.setdefault(cluster, []).append(Path(file))
-    return {cluster: of_files(files_) for cluster, files_ in paths.items()}
+    return {cluster: of_files(named) for cluster, named in paths.items()}
 
 
 def _known(documents: Sequence[files.Document]) -> Iterator[tuple[Resource, files.Document]]:
@@ -115,8 +115,8 @@ def _known(documents: Sequence[files.Document]) -> Iterator[tuple[Resource, file
 def _without_exempt(tree: Mapping[str, Any]) -> Tree:
     """The tree without the pods that no policy applies to."""
     pods = {
-        namespace: named
-        for namespace, named in tree.get("pods", {}).items()
+        namespace: group
+        for namespace, group in tree.get("pods", {}).items()
         if namespace not in EXEMPT
     }
     return {**tree, "pods": pods} if "pods" in tree else dict(tree)

@@ -79,9 +79,9 @@ class Placement:
     @property
     def cost(self) -> float | None:
         """What an hour of the decision costs; None if that is not known, or there are errors."""
-        known = [cost for cost in self.cluster_costs.values() if cost is not None]
-        complete = known and len(known) == len(self.replicas)
-        return round(sum(known), _DIGITS) if complete else None
+        costs = [cost for cost in self.cluster_costs.values() if cost is not None]
+        complete = costs and len(costs) == len(self.replicas)
+        return round(sum(costs), _DIGITS) if complete else None
 
     @property
     def namespace(self) -> str:
@@ -221,8 +221,8 @@ def workloads_in(
     workloads = [document for document in documents if _is_placed(document.value)]
     if not workloads:
         kinds = ", ".join(sorted(kind.split("/")[1] for kind in WORKLOADS))
-        shown = ", ".join(str(files.shown(path)) for path in paths)
-        raise UsageError(f"{shown}: no workload to place: name manifests of one of {kinds}")
+        names = ", ".join(str(files.shown(path)) for path in paths)
+        raise UsageError(f"{names}: no workload to place: name manifests of one of {kinds}")
     return workloads
 
 
@@ -269,10 +269,10 @@ def with_namespaces(data: Mapping[str, Any], documents: Sequence[files.Document]
         if (document.value["apiVersion"], document.value["kind"]) == ("v1", "Namespace")
         and (document.value.get("metadata") or {}).get("name")
     }
-    known = namespaces if isinstance(namespaces, dict) else {}
+    objects = namespaces if isinstance(namespaces, dict) else {}
     return {
         "placement": data["placement"],
-        "kubernetes": {"namespaces": {**known, **described}},
+        "kubernetes": {"namespaces": {**objects, **described}},
     }
 
 
@@ -282,7 +282,7 @@ def read_answer(document: files.Document, decided: Mapping[str, Any]) -> Placeme
         raise FairleadError("the policies give no answer (data.k8s.placement is undefined)")
     (answer,) = decided["answer"]
     preferences = answer["annotations"]["replica-set-preferences"]["clusters"]
-    weights = {name: each["weight"] for name, each in sorted(preferences.items())}
+    weights = {name: preference["weight"] for name, preference in sorted(preferences.items())}
     replicas = {}
     if weights:  # otherwise the number may be none
         number = (document.value.get("spec") or {}).get(WORKLOADS[kind_of(document.value)])

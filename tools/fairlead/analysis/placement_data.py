@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import cached_urls, files, paths
+from fairlead.analysis import cached_urls
+from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 
@@ -80,13 +81,13 @@ def _misspelt(document: files.Document, name: str) -> Iterator[str]:
     """
     schema = json.loads((paths.root() / "tools" / "schemas" / "placement_data.json").read_text())
     places: dict[tuple[str, str], list[_Location]] = {}
-    for location, known in _unknown(document.value["placement"], schema, ("placement",)):
-        if close := difflib.get_close_matches(str(location[-1]), known, 1, _SIMILAR):
+    for location, keys in _unknown(document.value["placement"], schema, ("placement",)):
+        if close := difflib.get_close_matches(str(location[-1]), keys, 1, _SIMILAR):
             places.setdefault((str(location[-1]), close[0]), []).append(location)
-    for (key, meant), (first, *further) in places.items():
-        where = f"{name}:{document.line(first)}: {_shown(first[:-1])}"
-        others = f" (and {len(further)} more)" if further else ""
-        yield f"{where}{others} has the key {key!r}, which is not read: did you mean {meant!r}?"
+    for (key, suggestion), (first, *further) in places.items():
+        at = f"{name}:{document.line(first)}: {_shown(first[:-1])}"
+        suffix = f" (and {len(further)} more)" if further else ""
+        yield f"{at}{suffix} has the key {key!r}, which is not read: did you mean {suggestion!r}?"
 
 
 def _unknown(
@@ -100,16 +101,16 @@ def _unknown(
             yield from _unknown(element, schema.get("items", {}), (*location, number))
     if not isinstance(value, Mapping):
         return
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     further = schema.get("additionalProperties", True)
     for key, child in value.items():
-        place = (*location, key)
-        if key in known:
-            yield from _unknown(child, known[key], place)
+        path = (*location, key)
+        if key in properties:
+            yield from _unknown(child, properties[key], path)
         elif isinstance(further, Mapping):
-            yield from _unknown(child, further, place)
+            yield from _unknown(child, further, path)
         elif further:
-            yield place, list(known)
+            yield path, list(properties)
 
 
 def _shown(location: _Location) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import bundles, metadata
 from fairlead.policy.bundles import Bundle
-from fairlead.settings import intents
+from fairlead.policy.metadata import PackageMetadata
 from fairlead.settings.models import Settings
 
 _PREFIX = f"{bundles.QUERIES}."
@@ -60,27 +60,29 @@ class Query:
     @property
     def usage(self) -> str:
         """The arguments as one writes them; those in brackets may be left out."""
-        words = (f"--arg {each.name}={each.type.upper()}" for each in self.arguments)
+        words = (f"--arg {argument.name}={argument.type.upper()}" for argument in self.arguments)
         return " ".join(
-            word if each.required else f"[{word}]"
-            for each, word in zip(self.arguments, words, strict=True)
+            word if argument.required else f"[{word}]"
+            for argument, word in zip(self.arguments, words, strict=True)
         )
 
-    def input(self, given: Sequence[str]) -> dict[str, Any]:
+    def input(self, texts: Sequence[str]) -> dict[str, Any]:
         """OPA's input, of arguments that are written `name=value`. Raises UsageError."""
-        known = {each.name: each for each in self.arguments}
+        by_name = {argument.name: argument for argument in self.arguments}
         values: dict[str, Any] = {}
-        for text in given:
+        for text in texts:
             name, separator, value = text.partition("=")
             if not separator:
                 raise UsageError(f"--arg {text}: write it as NAME=VALUE")
-            if name not in known:
+            if name not in by_name:
                 raise UsageError(f"{self.name} takes no argument {name!r}: {self._advice}")
             if name in values:
                 raise UsageError(f"--arg {name} is given twice: keep one")
-            values[name] = known[name].parse(value)
+            values[name] = by_name[name].parse(value)
         missing = [
-            each.name for each in self.arguments if each.required and each.name not in values
+            argument.name
+            for argument in self.arguments
+            if argument.required and argument.name not in values
         ]
         if missing:
             raise UsageError(f"{self.name} lacks {', '.join(missing)}: {self._advice}")
@@ -103,8 +105,8 @@ def bundle(settings: Settings, folder: Path | None = None) -> Bundle:
     """The policies that answer, with all queries. They are those of `folder`, if it has a
     main.rego, or the checkout's. Raises InputError, UsageError.
     """
-    wanted = settings.model_copy(update={"placement": True})
-    return bundles.bundle(wanted, folder, queries=True)
+    with_placement = settings.model_copy(update={"placement": True})
+    return bundles.bundle(with_placement, folder, queries=True)
 
 
 def known(policies: Bundle) -> list[Query]:
@@ -112,7 +114,7 @@ def known(policies: Bundle) -> list[Query]:
     queries = []
     for key, text in sorted(policies.modules.items()):
         if key.startswith(_PREFIX):
-            described = intents.metadata_of(text, str(policies.sources.get(key, key)))
+            described = metadata.of(text, policies.sources.get(key, key))
             if described:
                 queries.append(_query(described))
     return queries
@@ -181,19 +183,26 @@ def _order(value: Any) -> tuple[bool, str]:
     return value is not None, str(value)
 
 
-def _query(described: intents.PackageMetadata) -> Query:
+def _query(described: PackageMetadata) -> Query:
     annotations = described.annotations
     schemas = {
-        path: schema for each in annotations.get("schemas", ()) for path, schema in each.items()
+        path: schema
+        for schema_of in annotations.get("schemas", ())
+        for path, schema in schema_of.items()
     }
-    taken = schemas["input"]
+    input_schema = schemas["input"]
     return Query(
         name=described.package.removeprefix(_PREFIX).replace("_", "-"),
         title=str(annotations["title"]),
         description=" ".join(str(annotations.get("description", "")).split()),
         arguments=tuple(
-            Argument(name, schema["type"], schema["description"], name in taken.get("required", ()))
-            for name, schema in taken.get("properties", {}).items()
+            Argument(
+                name,
+                schema["type"],
+                schema["description"],
+                name in input_schema.get("required", ()),
+            )
+            for name, schema in input_schema.get("properties", {}).items()
         ),
         columns=tuple(annotations["custom"]["columns"]),
         about_placement="data.placement" in schemas,

@@ -20,13 +20,13 @@ def reduced(review: Any) -> Any:
         return review
     path = f"{kind.get('group') or ''}/{kind.get('kind')}"
     objects = {name: request[name] for name in _OBJECTS if name in request}
-    if not any(pod_sizes.is_too_large(path, each) for each in objects.values()):
+    if not any(pod_sizes.is_too_large(path, manifest) for manifest in objects.values()):
         return review
     new, old = (objects.get(name) for name in _OBJECTS)
     return {
         **_REVIEW,
         "changes": request.get("operation") != "UPDATE" or _judged(new) != _judged(old),
-        "request": {**request, **{name: _names(each) for name, each in objects.items()}},
+        "request": {**request, **{name: _names(manifest) for name, manifest in objects.items()}},
     }
 
 

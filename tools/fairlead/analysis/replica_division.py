@@ -19,7 +19,7 @@ def divided(replicas: int, weights: Mapping[str, float]) -> dict[str, int]:
     shares = {name: replicas * weight / total for name, weight in exact.items()}
     counts = {name: int(share) for name, share in shares.items()}
     by_remainder = sorted(shares, key=lambda name: counts[name] - shares[name])
-    left = replicas - sum(counts.values()) if counts else 0
-    for name in by_remainder[:left]:
+    remainder = replicas - sum(counts.values()) if counts else 0
+    for name in by_remainder[:remainder]:
         counts[name] += 1
     return counts

@@ -72,12 +72,12 @@ def read(
     """
     read_documents, skipped = documents(paths)
     requests = [_request(document, namespace, operation) for document in read_documents]
-    known = {**(namespaces or {}), **_described(read_documents)}
+    by_name = {**(namespaces or {}), **_described(read_documents)}
     if namespace_labels is not None:
         for request in requests:
-            if request.namespace is not None and request.namespace not in known:
-                known[request.namespace] = _namespace(request.namespace, namespace_labels)
-    return Inputs(tuple(requests), known, skipped)
+            if request.namespace is not None and request.namespace not in by_name:
+                by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
+    return Inputs(tuple(requests), by_name, skipped)
 
 
 def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
@@ -100,17 +100,17 @@ def documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
     """
     collected: list[files.Document] = []
     skipped = 0
-    seen: set[Path] = set()
+    read_files: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            in_folder, others = review_files.read_folder(path)
-            skipped += others
+            in_folder, skipped_here = review_files.read_folder(path)
+            skipped += skipped_here
         else:
             in_folder = review_files.read(path)
         # A file may be named twice, by itself and by its folder.
         places = {file: file.resolve() for file in {document.path for document in in_folder}}
-        collected += [document for document in in_folder if places[document.path] not in seen]
-        seen |= {*places.values()}
+        collected += [document for document in in_folder if places[document.path] not in read_files]
+        read_files |= {*places.values()}
     return collected, skipped
 
 
@@ -131,10 +131,10 @@ def _request(document: files.Document, namespace: str | None, operation: str | N
 def _review_of(
     manifest: dict[str, Any], namespace: str | None, operation: str | None, path: Path
 ) -> dict[str, Any]:
-    own = (manifest.get("metadata") or {}).get("namespace")
-    if namespace and own and own != namespace:
+    own_namespace = (manifest.get("metadata") or {}).get("namespace")
+    if namespace and own_namespace and own_namespace != namespace:
         raise UsageError(
-            f"{path}: is for namespace {own!r}, not {namespace!r}: leave out --namespace"
+            f"{path}: is for namespace {own_namespace!r}, not {namespace!r}: leave out --namespace"
         )
     old = manifest if operation == "UPDATE" else None
     review = admission_reviews.build(

@@ -10,10 +10,28 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sarif_pydantic import (
+    ArtifactLocation,
+    Invocation,
+    Level,
+    Location,
+    LogicalLocation,
+    Message,
+    PhysicalLocation,
+    Region,
+    ReportingDescriptor,
+    Result,
+    Run,
+    Sarif,
+    Tool,
+    ToolDriver,
+)
+from sarif_pydantic.sarif import Notification
+
 import fairlead
 from fairlead.analysis.gate import CHANGED, REFUSED, WARNED, Finding, Report, Verdict
 
-_LEVELS = {REFUSED: "error", WARNED: "warning", CHANGED: "note"}
+_LEVELS = {REFUSED: Level.ERROR, WARNED: Level.WARNING, CHANGED: Level.NOTE}
 _UNREADABLE = "review"
 """The rule of requests that cannot be read, on which no intent decides."""
 
@@ -24,37 +42,31 @@ def document(report: Report) -> dict[str, Any]:
     """
     findings = list(_findings(report))
     rules = sorted({_rule(finding) for _, finding in findings})
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "fairlead",
-                        "version": fairlead.__version__,
-                        "rules": [
-                            {"id": rule, "shortDescription": {"text": _described(rule)}}
-                            for rule in rules
-                        ],
-                    }
-                },
-                "invocations": [
-                    {
-                        "executionSuccessful": True,
-                        "toolExecutionNotifications": [
-                            {"level": "warning", "message": {"text": warning}}
-                            for warning in report.warnings
-                        ],
-                    }
-                ],
-                "results": [
-                    _result(verdict, finding, report, rules.index(_rule(finding)))
-                    for verdict, finding in findings
-                ],
-            }
+    driver = ToolDriver(
+        name="fairlead",
+        version=fairlead.__version__,
+        rules=[
+            ReportingDescriptor(id=rule, short_description=Message(text=_described(rule)))
+            for rule in rules
         ],
-    }
+    )
+    notifications = [
+        Notification(level="warning", message=Message(text=warning)) for warning in report.warnings
+    ]
+    run = Run(
+        tool=Tool(driver=driver),
+        invocations=[
+            # The model has no field for notifications, and takes more than its fields.
+            Invocation(execution_successful=True, toolExecutionNotifications=notifications)
+        ],
+        results=[
+            _result(verdict, finding, report, rules.index(_rule(finding)))
+            for verdict, finding in findings
+        ],
+    )
+    log = Sarif(schema_uri="https://json.schemastore.org/sarif-2.1.0.json", runs=[run])
+    dumped: dict[str, Any] = log.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
 
 
 def _findings(report: Report) -> Iterator[tuple[Verdict, Finding]]:
@@ -64,34 +76,28 @@ def _findings(report: Report) -> Iterator[tuple[Verdict, Finding]]:
                 yield verdict, finding
 
 
-def _result(verdict: Verdict, finding: Finding, report: Report, rule: int) -> dict[str, Any]:
+def _result(verdict: Verdict, finding: Finding, report: Report, rule: int) -> Result:
     fails = finding.finding in report.fail_on
-    return {
-        "ruleId": _rule(finding),
-        "ruleIndex": rule,
-        "level": "error" if fails else _LEVELS[finding.finding],
-        "message": {
-            "text": f"{verdict.subject.object} is {finding.finding}: {finding.message}",
-        },
-        "locations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": _location(verdict.path),
-                    "region": {"startLine": verdict.line or 1},
-                },
-                "logicalLocations": [{"fullyQualifiedName": verdict.subject.object}],
-            }
-        ],
-    }
+    location = PhysicalLocation(
+        artifact_location=_location(verdict.path), region=Region(start_line=verdict.line or 1)
+    )
+    name = LogicalLocation(fully_qualified_name=verdict.subject.object)
+    return Result(
+        rule_id=_rule(finding),
+        rule_index=rule,
+        level=Level.ERROR if fails else _LEVELS[finding.finding],
+        message=Message(text=f"{verdict.subject.object} is {finding.finding}: {finding.message}"),
+        locations=[Location(physical_location=location, logical_locations=[name])],
+    )
 
 
-def _location(path: Path) -> dict[str, str]:
+def _location(path: Path) -> ArtifactLocation:
     """Relative to the working folder, which a code host takes as the repository's root."""
-    here = Path.cwd()
-    if path.is_absolute() and not path.is_relative_to(here):
-        return {"uri": path.as_uri()}
-    relative = path.relative_to(here) if path.is_absolute() else path
-    return {"uri": quote(relative.as_posix()), "uriBaseId": "%SRCROOT%"}
+    cwd = Path.cwd()
+    if path.is_absolute() and not path.is_relative_to(cwd):
+        return ArtifactLocation(uri=path.as_uri())
+    relative = path.relative_to(cwd) if path.is_absolute() else path
+    return ArtifactLocation(uri=quote(relative.as_posix()), uri_base_id="%SRCROOT%")
 
 
 def _rule(finding: Finding) -> str:

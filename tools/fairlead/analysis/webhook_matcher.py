@@ -111,9 +111,12 @@ def _verdict(verdict: Mapping[str, Any]) -> Verdict:
         by=verdict.get("by", ""),
         requirements=tuple(
             Requirement(
-                each["key"], each["operator"], tuple(each.get("values", ())), each["actual"]
+                requirement["key"],
+                requirement["operator"],
+                tuple(requirement.get("values", ())),
+                requirement["actual"],
             )
-            for each in verdict.get("requirements", ())
+            for requirement in verdict.get("requirements", ())
         ),
         condition=verdict.get("condition", ""),
         error=verdict.get("error", ""),

@@ -132,11 +132,11 @@ def compare(
             raise UsageError("; ".join(answer["problems"]))
         return [
             Comparison(
-                place.read_answer(document, each["now"]),
-                place.read_answer(document, each["then"]),
-                bool(each["differ"]),
+                place.read_answer(document, pair["now"]),
+                place.read_answer(document, pair["then"]),
+                bool(pair["differ"]),
             )
-            for document, each in zip(part, answer["answers"], strict=True)
+            for document, pair in zip(part, answer["answers"], strict=True)
         ]
 
     comparisons = batch.in_batches(workloads, compared, progress=progress, name="policies")
@@ -145,8 +145,8 @@ def compare(
 
 
 def _price(text: str) -> tuple[str, str, float]:
-    where, separator, number = text.rpartition("=")
-    cluster, _, resource = where.partition("/")
+    prefix, separator, number = text.rpartition("=")
+    cluster, _, resource = prefix.partition("/")
     try:
         price = float(number)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Tests Fairlead itself: the checkout, fuzzing, chaos, and end-to-end runs."""
+"""Checks policies: those of a repository, and of a checkout of Fairlead."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.checks import checkout
-from fairlead.checks.checkout import Result
+from fairlead.checks import steps
+from fairlead.checks.steps import Result
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.engines import verify
-from fairlead.engines.opa import OpaEngine
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, generated, workspace
-from fairlead.settings import intents
+from fairlead.policy import bundles, cases, generated, intents, workspace
 from fairlead.settings.models import Settings
+from fairlead.verification import verify
+from fairlead.verification.opa import OpaEngine
 
 
 def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Result]:
@@ -27,7 +26,7 @@ def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Res
     """
     settings, source = bundles.placed(settings, folder)
     places = [*([] if source is None else [str(source)]), *settings.policies]
-    yield from checkout.results(
+    yield from steps.run(
         {
             "check and test": lambda: _tested(settings, source, progress),
             "format": lambda: _formatted(places, progress),
@@ -44,7 +43,7 @@ def _tested(settings: Settings, source: Path | None, progress: Progress) -> str:
 
 
 def _formatted(places: list[str], progress: Progress) -> str:
-    changed = [path for place in places for path in cli.fmt(Path(place), progress)]
+    changed = [path for folder in places for path in cli.fmt(Path(folder), progress)]
     if changed:
         raise FairleadError(
             f"not formatted: {', '.join(changed)}: run `opa fmt -w {' '.join(places)}` "
@@ -55,10 +54,10 @@ def _formatted(places: list[str], progress: Progress) -> str:
 
 def _decided(settings: Settings, source: Path | None, places: list[str], progress: Progress) -> str:
     """Decide on the cases of the policies in these folders."""
-    theirs = {intent.name for place in places for intent in intents.in_folder(Path(place))}
-    every = cases.load(settings=settings, folder=source)
-    chosen = [case for case in every if case.intent in theirs]
-    results = verify.verify(chosen, [OpaEngine(source)], progress)
+    theirs = {intent.name for folder in places for intent in intents.in_folder(Path(folder))}
+    all_cases = cases.load(settings=settings, folder=source)
+    own_cases = [case for case in all_cases if case.intent in theirs]
+    results = verify.verify(own_cases, [OpaEngine(source)], progress)
     failed = [f"{result.case}: {result.detail}" for result in results if not result.passed]
     if failed:
         raise FairleadError("\n".join(failed))
@@ -68,15 +67,15 @@ def _decided(settings: Settings, source: Path | None, places: list[str], progres
 def _documented(settings: Settings, places: list[str]) -> str:
     """Compare the pages of the policies with what is made from them."""
     outdated = [
-        (place, page)
-        for place in places
-        for page in generated.outdated(generated.texts([Path(place)], settings))
+        (folder, page)
+        for folder in places
+        for page in generated.outdated(generated.texts([Path(folder)], settings))
     ]
     if outdated:
         pages = ", ".join(paths.shown(page) for _, page in outdated)
         commands = "; ".join(
-            f"fairlead generate --policies {paths.shown(Path(place))}"
-            for place in dict.fromkeys(place for place, _ in outdated)
+            f"fairlead generate --policies {paths.shown(Path(folder))}"
+            for folder in dict.fromkeys(folder for folder, _ in outdated)
         )
-        raise FairleadError(f"not as the METADATA and the cases say: {pages}: run `{commands}`")
+        raise FairleadError(f"not as facts and cases say: {pages}: run `{commands}`")
     return ""

@@ -1,2 +1,2 @@
-"""One module for each command: it parses options, calls one library function, and prints the
-result."""
+"""One module for each command, in packages by subject: it parses options, calls one library
+function, and prints the result."""

@@ -1,5 +1,4 @@
-"""The options that `fairlead sync`, `keeper`, `controller`, `serve` and `shadow` share, and their
-log."""
+"""The options that `fairlead sync`, `keeper`, `controller` and `serve` share, and their log."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from fairlead.cli import output as out
 @click.pass_context
 def command(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the help of COMMAND, or of `fairlead`; the same as `--help`."""
-    shown = context.find_root()
+    current = context.find_root()
     for word in words:
-        if not isinstance(shown.command, click.Group):
-            raise click.UsageError(f"`{shown.command_path}` has no commands of its own.", shown)
-        name, subcommand, _ = shown.command.resolve_command(shown, [word])
+        if not isinstance(current.command, click.Group):
+            raise click.UsageError(f"`{current.command_path}` has no commands of its own.", current)
+        name, subcommand, _ = current.command.resolve_command(current, [word])
         assert subcommand is not None  # noqa: S101 - resolve_command raises otherwise
-        shown = click.Context(
-            subcommand, info_name=name, parent=shown, **subcommand.context_settings
+        current = click.Context(
+            subcommand, info_name=name, parent=current, **subcommand.context_settings
         )
-    out.line(shown.get_help())
+    out.line(current.get_help())

@@ -17,11 +17,9 @@ from fairlead.cli.output import FORMATS
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment.shadowing import Engines
+from fairlead.deployment.engine_names import ENGINES
 from fairlead.deployment.sidecars import BESIDE_OPA
-from fairlead.engines import ENFORCING
-from fairlead.policy import parameter_rules
-from fairlead.settings import loading
+from fairlead.policy import loading, parameter_rules
 from fairlead.settings.models import Settings
 
 if TYPE_CHECKING:
@@ -47,32 +45,41 @@ manifests = click.argument(
 """Where the manifests are that a command reads; - is standard input."""
 
 
-def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, also as kubectl has it: `-f FILE`. The command gets all of them as `paths`; none
-    only with its option `--host`, for which a cluster has them.
+def manifest_flag(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Files and folders of manifests, as kubectl takes them: `-f FILE`. The command gets them as
+    `name`.
     """
-
-    @click.argument(
-        "named", metavar="[FILE|FOLDER|-]...", type=click.Path(path_type=Path), nargs=-1
-    )
-    @click.option(
+    return click.option(
         "-f",
         "--filename",
-        "flagged",
+        name,
         metavar="FILE|FOLDER|-",
         type=click.Path(path_type=Path),
         multiple=True,
         help="A file or folder of manifests, as kubectl has it; repeatable.",
     )
-    @functools.wraps(command)
-    def chosen(
-        *arguments: Any, named: tuple[Path, ...], flagged: tuple[Path, ...], **others: Any
-    ) -> Any:
-        if not (named or flagged or others.get("host")):
-            raise click.UsageError("Missing a file or folder of manifests: -f FILE.")
-        return command(*arguments, paths=(*flagged, *named), **others)
 
-    return chosen
+
+def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Files and folders of manifests as arguments, and as kubectl takes them: `-f FILE`.
+
+    The command gets all of them as `paths`. There may be none only with its option `--host`, which
+    names the cluster that has them.
+    """
+
+    @click.argument(
+        "positional", metavar="[FILE|FOLDER|-]...", type=click.Path(path_type=Path), nargs=-1
+    )
+    @manifest_flag("flagged")
+    @functools.wraps(command)
+    def wrapper(
+        *arguments: Any, positional: tuple[Path, ...], flagged: tuple[Path, ...], **keywords: Any
+    ) -> Any:
+        if not (positional or flagged or keywords.get("host")):
+            raise click.UsageError("Missing a file or folder of manifests: -f FILE.")
+        return command(*arguments, paths=(*flagged, *positional), **keywords)
+
+    return wrapper
 
 
 yes = click.option(
@@ -88,23 +95,17 @@ sidecar = click.option(
 )
 
 
-def _engines(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else str(Engines.parse(value))
-
-
 engine = click.option(
     "--engine",
-    metavar="ENGINE[,SHADOW]",
-    callback=_engines,
+    type=click.Choice(ENGINES),
     help="What enforces the policies: opa; cel for admission policies of the API server without "
-    "any pod; or python for functions in Python. A second one, such as in opa,cel, decides beside "
-    "it without effect, and `fairlead status` says where the two disagree.  [default: what is "
-    "deployed; in a new deployment opa]",
+    "any pod; or python for functions in Python.  [default: what is deployed; in a new deployment "
+    "opa]",
 )
 new_engine = click.option(
     "--engine",
-    type=click.Choice(ENFORCING),
-    default=ENFORCING[0],
+    type=click.Choice(ENGINES),
+    default=ENGINES[0],
     show_default=True,
     help="What enforces the policies: opa; cel for admission policies of the API server without "
     "any pod; or python for functions in Python.",
@@ -195,19 +196,19 @@ def cluster(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(command)
-    def chosen(
+    def wrapper(
         *arguments: Any,
         kind: str,
         name: str | None,
         context: str | None,
         kubeconfig: Path | None,
-        **others: Any,
+        **keywords: Any,
     ) -> Any:
-        return command(*arguments, target=_target(kind, name, context, kubeconfig), **others)
+        return command(*arguments, target=_target(kind, name, context, kubeconfig), **keywords)
 
     for option in reversed(_CLUSTER):
-        chosen = option(chosen)
-    return chosen
+        wrapper = option(wrapper)
+    return wrapper
 
 
 def load(settings_file: Path | None) -> Settings:
@@ -223,7 +224,7 @@ def load(settings_file: Path | None) -> Settings:
 
 
 def ask(
-    target: registry.Target, cluster: Cluster, what: str, *, yes: bool, review: bool = False
+    target: registry.Target, cluster: Cluster, action: str, *, confirmed: bool, review: bool = False
 ) -> None:
     """Ask for confirmation if Fairlead neither created the cluster nor was deployed there before.
     With `review`, ask about any cluster if stdin is a terminal.
@@ -232,7 +233,7 @@ def ask(
     """
     from fairlead.clusters.remote import RemoteCluster  # see registry: it takes long to load
 
-    if yes:
+    if confirmed:
         return
     ours = target.kind != "context" or not isinstance(cluster, RemoteCluster) or cluster.known()
     if ours and not (review and sys.stdin.isatty()):
@@ -242,13 +243,13 @@ def ask(
         described = cluster.described()
     if not sys.stdin.isatty():
         raise UsageError(
-            f"this would {what} a cluster that Fairlead did not create ({described}): confirm it "
+            f"this would {action} a cluster that Fairlead did not create ({described}): confirm it "
             "with --yes"
         )
     question = (
-        f"{what.capitalize()} it ({described})?"
+        f"{action.capitalize()} it ({described})?"
         if ours
-        else f"Fairlead did not create this cluster: {described}. {what.capitalize()} it?"
+        else f"Fairlead did not create this cluster: {described}. {action.capitalize()} it?"
     )
     if not click.confirm(question, err=True):
         hint = "" if ours else ": choose another cluster with --context"
@@ -266,7 +267,7 @@ def _target(
     )
     cluster = registry.recognized(target)
     if cluster != target:
-        chosen = f"context {target.context}" if target.context else "the current context"
+        origin = f"context {target.context}" if target.context else "the current context"
         kinds = {"embedded": "the embedded cluster", "kind": "the KIND cluster"}
-        out.note(f"{chosen} leads to {kinds[cluster.kind]} {cluster.name}, which Fairlead made")
+        out.note(f"{origin} leads to {kinds[cluster.kind]} {cluster.name}, which Fairlead made")
     return cluster

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -27,9 +28,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.progress import Progress as Bars
+from rich.table import Table
 from rich.text import Text
 
-from fairlead.cli import tables
 from fairlead.common import texts
 from fairlead.common.progress import Progress
 
@@ -37,6 +38,10 @@ FORMATS = ("table", "json", "yaml")
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The places in a key such as `failurePolicy` where a word begins."""
+_NO_VALUE = "-"
+_GAP = 2
+"""Spaces between two columns."""
+_ONE_LINE = 1_000_000
 _ALIVE = 30.0
 """Seconds after which a step that goes on has a line, where the output is no terminal."""
 
@@ -59,23 +64,67 @@ def rows(
 ) -> Callable[[Console], None]:
     """A function that draws `lines` as a table. `columns` are keys of each line, `styles` are
     rich's, by column. The heading of `failurePolicy` is FAILURE POLICY.
+
+    Where the terminal is too narrow for the words of a row, columns without any value are left out.
+    If that is not enough, each column of a row gets a line.
     """
+    texts_by_column = {
+        column: [_CAPITAL.sub(" ", column).lower(), *(_cell(line.get(column)) for line in lines)]
+        for column in columns
+    }
 
     def draw(target: Console) -> None:
         if title:
             target.print(title, style="bold")
-        cells = [[_cell(line.get(column)) for column in columns] for line in lines]
-        labels = {column: _CAPITAL.sub(" ", column).lower() for column in columns}
-        by_label = {labels[column]: style for column, style in styles.items()}
-        tables.draw(target, list(labels.values()), cells, by_label, width=_width(target))
+        drawn = texts_by_column
+        if _least_width(drawn.values()) > _width(target):
+            valued = {
+                column: texts for column, texts in drawn.items() if {*texts[1:]} - {_NO_VALUE}
+            }
+            drawn = valued or drawn
+        if _least_width(drawn.values()) <= _width(target):
+            _print(target, _table(drawn, styles))
+            return
+        labels, *records = zip(*drawn.values(), strict=True)
+        for number, record in enumerate(records):
+            if number:
+                target.print()
+            label_width = max(map(cell_len, labels)) + _GAP
+            fields(target, list(zip(labels, record, strict=True)), label_width)
 
     return draw
 
 
+def _least_width(columns: Iterable[Sequence[str]]) -> int:
+    """The width of a table whose columns are as wide as their longest words."""
+    widths = [
+        max(cell_len(word) for text in texts for word in text.split() or [""]) for texts in columns
+    ]
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _table(columns: Mapping[str, Sequence[str]], styles: Mapping[str, str]) -> Table:
+    """A table of the texts of each column, the first of which is its label."""
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for column, (label, *values) in columns.items():
+        # rich takes the room that is lacking from the columns that hold sentences.
+        whole = not any(" " in value for value in values)
+        style = styles.get(column)
+        table.add_column(label.upper(), style=style, no_wrap=whole, overflow="fold")
+    _, *records = zip(*columns.values(), strict=True)
+    for record in records:
+        table.add_row(*map(Text, record))
+    return table
+
+
 def fields(target: Console, pairs: Sequence[tuple[str, str]], label_width: int) -> None:
-    """Print a text after each label, wrapped for the width of the terminal."""
-    printable = [(label, texts.printable(text, keep="\n")) for label, text in pairs]
-    tables.draw_fields(target, printable, width=_width(target), label_width=label_width)
+    """Print a text after each label; the lines of a text begin in the same column."""
+    table = Table.grid()
+    table.add_column(width=label_width)
+    table.add_column(overflow="fold")
+    for label, text in pairs:
+        table.add_row(Text(label), Text(_cell(text)))
+    _print(target, table)
 
 
 def line(text: str = "") -> None:
@@ -206,13 +255,13 @@ class _Lines(Progress):
         with self._lock:
             self._end(self._steps.pop(name, None), name, state)
 
-    def close(self, why: str = "") -> None:
+    def close(self, reason: str = "") -> None:
         """Print a line for each step that was begun and has not ended."""
         with self._lock:
             while self._steps:
                 name = next(iter(self._steps))
                 step = self._steps.pop(name)
-                self._end(step, name, f"{step.state}{why}")
+                self._end(step, name, f"{step.state}{reason}")
 
     def warn(self, message: str) -> None:
         with self._lock:
@@ -250,16 +299,29 @@ class _Bars(Progress):
         self._bars.console.print(Text.assemble(("warning: ", "bold yellow"), message))
 
 
-def _width(target: Console) -> int | None:
-    """The width for tables: that of the terminal, or COLUMNS. Elsewhere, such as in a pipe, there
-    is none.
+def _width(target: Console) -> int:
+    """The width for tables: that of the terminal, or COLUMNS; elsewhere, such as in a pipe, one at
+    which each row is one line.
     """
-    return target.width if target.is_terminal or os.environ.get("COLUMNS", "").isdigit() else None
+    narrow = target.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return target.width if narrow else _ONE_LINE
+
+
+def _print(target: Console, table: Table) -> None:
+    """Print a table; elsewhere than on a terminal, without the spaces that fill its last column."""
+    if target.is_terminal:
+        target.print(table)
+        return
+    target.width = _width(target)
+    with target.capture() as capture:
+        target.print(table)
+    for rendered in capture.get().splitlines():
+        target.print(Text(rendered.rstrip()), soft_wrap=True)
 
 
 def _cell(value: Any) -> str:
     if value is None:
-        return "-"
+        return _NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
     return texts.printable(str(value), keep="\n")

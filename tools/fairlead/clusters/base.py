@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from fairlead.common.progress import Progress
-from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
@@ -16,21 +16,8 @@ from fairlead.settings.models import Settings
 
 
 @dataclass(frozen=True)
-class OpaServer:
-    """One OPA: its address, the file of the CA to verify it by, its pid if it runs on this
-    machine, and the name of its pod. With another `engine`, a server in its place.
-    """
-
-    url: str
-    ca: Path
-    pid: int | None = None
-    pod: str = ""
-    engine: str = OPA_ENGINE
-
-
-@dataclass(frozen=True)
-class ReportingServer:
-    """A sidecar or a controller that reports its health: its address, the file of the CA to verify
+class Server:
+    """A server beside the API server, such as a sidecar: its address, the file of the CA to verify
     it by, its pid if it runs on this machine, and the name of its pod.
     """
 
@@ -38,6 +25,13 @@ class ReportingServer:
     ca: Path
     pid: int | None = None
     pod: str = ""
+
+
+@dataclass(frozen=True)
+class OpaServer(Server):
+    """An OPA. With another `engine`, a server in its place."""
+
+    engine: str = OPA_ENGINE
 
 
 class Cluster(Protocol):
@@ -62,17 +56,10 @@ class Cluster(Protocol):
         Raises UsageError if the API server cannot be reached.
         """
 
-    @property
-    def webhook_url(self) -> str | None:
-        """The URL at which the API server reaches OPA; None for OPA's Service."""
-
-    @property
-    def shadow_url(self) -> str | None:
-        """The URL at which the API server reaches `fairlead shadow`; None for its Service."""
-
-    @property
-    def replicas(self) -> int | None:
-        """The number of OPA's pods; None for the number in the settings."""
+    def webhook_url(self, sidecar: Sidecar) -> str | None:
+        """The URL at which the API server reaches OPA with this sidecar, or the server in its
+        place; None for OPA's Service.
+        """
 
     @property
     def sidecar(self) -> Sidecar:
@@ -99,18 +86,13 @@ class Cluster(Protocol):
         if they do not come up.
         """
 
-    def shadow(self, tls: Tls | None, *, progress: Progress) -> None:
-        """Make sure that `fairlead shadow` runs as it was applied, with this certificate; without
-        one, that it does not run. Raises FairleadError if it does not come up.
-        """
-
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA, ready or not."""
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that reports its health; kube-mgmt does not."""
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """Every `fairlead controller`."""
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -127,9 +109,6 @@ class Cluster(Protocol):
         if one does not come up.
         """
 
-    def namespaces(self) -> Mapping[str, Any]:
-        """Every namespace in the API server, name -> object. Raises FairleadError."""
-
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """The last `lines` lines of a server's log, in pieces; with `follow`, also what it writes
         from then on.
@@ -145,10 +124,11 @@ class Cluster(Protocol):
         A server that does not run has the pid None; on other machines, `running` is False.
         """
 
-    def retire(self, wait: Callable[[], None]) -> None:
-        """Stop what another engine than the chosen one runs beside the cluster. If there is
-        anything, `wait` is called first, until nothing in the cluster calls it any more.
-        """
+    def retiring(self) -> bool:
+        """Whether something of another engine than the chosen one runs beside the cluster."""
+
+    def retire(self) -> None:
+        """Stop that, once nothing in the cluster calls it any more. Raises FairleadError."""
 
     def stop(self) -> None:
         """Stop what runs beside the cluster for it, once nothing in the cluster calls it any

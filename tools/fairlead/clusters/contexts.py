@@ -63,14 +63,14 @@ def of(context: str | None, kubeconfig: Path | None) -> tuple[str, dict[str, Any
     return minified(context, _sources(kubeconfig))
 
 
-def leads_to(context: str | None, kubeconfig: Path | None, other: Path) -> bool:
-    """Whether the context leads to the API server of the kubeconfig `other`, by its URL and its CA,
-    as another cluster may have had the same port; and as the same user, because whoever chose
-    another one does not want to act as this one. The first two arguments are those of `copied`, and
-    so are the errors.
+def leads_to(context: str | None, kubeconfig: Path | None, other_kubeconfig: Path) -> bool:
+    """Whether the context leads to the API server of the kubeconfig `other_kubeconfig`, by its URL
+    and its CA, as another cluster may have had the same port; and as the same user, because whoever
+    chose another one does not want to act as this one. The first two arguments are those of
+    `copied`, and so are the errors.
     """
     _, document = of(context, kubeconfig)
-    theirs = _read(other)
+    theirs = _read(other_kubeconfig)
     address = _address(document)
     return (
         address is not None
@@ -177,34 +177,35 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
                 if not isinstance(entry, dict) or "name" not in entry:
                     raise InputError(source, f"is no kubeconfig: an entry of {section} has no name")
                 entries.setdefault(str(entry["name"]), (source, entry.get(section[:-1]) or {}))
-    listed = ", ".join(sorted(by_section["contexts"])) or "none"
-    chosen = context or current
-    if not chosen:
+    names = ", ".join(sorted(by_section["contexts"])) or "none"
+    context_name = context or current
+    if not context_name:
         raise UsageError(
-            f"no context is the current one: choose one by --context (there are: {listed})"
+            f"no context is the current one: choose one by --context (there are: {names})"
         )
-    if chosen not in by_section["contexts"]:
-        where = ", ".join(map(str, sources)) or "any kubeconfig"
+    if context_name not in by_section["contexts"]:
+        places = ", ".join(map(str, sources)) or "any kubeconfig"
         raise UsageError(
-            f"no context {chosen!r} in {where} (there are: {listed}): choose one of them by "
+            f"no context {context_name!r} in {places} (there are: {names}): choose one of them by "
             "--context"
         )
-    source, inner = by_section["contexts"][chosen]
-    sections = {"contexts": [{"name": chosen, "context": inner}]}
+    source, inner = by_section["contexts"][context_name]
+    sections = {"contexts": [{"name": context_name, "context": inner}]}
     for section in ("clusters", "users"):
         name = str(inner.get(section[:-1]))
         if name not in by_section[section]:
             raise InputError(
-                source, f"context {chosen!r} names the {section[:-1]} {name!r}, which is not there"
+                source,
+                f"context {context_name!r} names the {section[:-1]} {name!r}, which is not there",
             )
         origin, entry = by_section[section][name]
         sections[section] = [
             {"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}
         ]
-    return str(chosen), {
+    return str(context_name), {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": chosen,
+        "current-context": context_name,
         **sections,
     }
 

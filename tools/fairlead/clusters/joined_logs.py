@@ -12,7 +12,7 @@ Read = Callable[[str], Iterator[str]]
 """The log of a server by its name, in pieces of any length. Raises FairleadError."""
 
 
-def merged(names: Sequence[str], read: Read, *, follow: bool) -> Iterator[str]:
+def merged(names: Sequence[str], read_log: Read, *, follow: bool) -> Iterator[str]:
     """The logs of the servers `names`. One log stays as it is; of several, each line begins with
     `[name] `, and one log follows the other.
 
@@ -20,17 +20,17 @@ def merged(names: Sequence[str], read: Read, *, follow: bool) -> Iterator[str]:
     says so, and does not hide the others. Raises FairleadError if there is only one.
     """
     if len(names) == 1:
-        return read(names[0])
+        return read_log(names[0])
     if follow:
-        return _followed(names, read)
-    return (line for name in names for line in _lines(name, read))
+        return _followed(names, read_log)
+    return (line for name in names for line in _lines(name, read_log))
 
 
-def _followed(names: Sequence[str], read: Read) -> Iterator[str]:
+def _followed(names: Sequence[str], read_log: Read) -> Iterator[str]:
     lines: Queue[str | None] = Queue()
 
     def work(name: str) -> None:
-        for line in _lines(name, read):
+        for line in _lines(name, read_log):
             lines.put(line)
         lines.put(None)
 
@@ -45,11 +45,11 @@ def _followed(names: Sequence[str], read: Read) -> Iterator[str]:
             yield line
 
 
-def _lines(name: str, read: Read) -> Iterator[str]:
+def _lines(name: str, read_log: Read) -> Iterator[str]:
     """Whole lines, each with the name before it and a line break after it."""
     unfinished = ""
     try:
-        for piece in read(name):
+        for piece in read_log(name):
             *lines, unfinished = (unfinished + piece).split("\n")
             yield from (f"[{name}] {line}\n" for line in lines)
     except FairleadError as error:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
-
-from kubernetes import client
+from pathlib import Path
 
 from fairlead.clusters import webhook_connections
 from fairlead.clusters.pod_deployment import PodDeployment
@@ -19,25 +18,24 @@ from fairlead.opa.arguments import UNROUTED
 class OpaDeployment(PodDeployment):
     """See PodDeployment. After a rollout, API servers leave the pods that end."""
 
-    def __init__(self, api: client.ApiClient) -> None:
-        super().__init__(api, OPA, "OPA")
-        self._api = api
+    def __init__(self, kubeconfig: Path) -> None:
+        super().__init__(clients.connect(kubeconfig), OPA, "OPA")
+        self._objects = clients.Objects(kubeconfig)
 
     def _finish(self, progress: Progress) -> str:
-        left = self._leave_ending_pods(progress)
-        return ", and API servers left the pods that end" if left else ""
+        leaves_pods = self._leave_ending_pods(progress)
+        return ", and API servers left the pods that end" if leaves_pods else ""
 
     def _leave_ending_pods(self, progress: Progress) -> bool:
         """Have API servers connect again if they may be connected to pods that end; once for the
         same pods. Returns whether that was needed.
         """
-        objects = clients.Objects(self._api)
         last = self._last_deletion()
-        if not last or webhook_connections.since(objects) >= last:
+        if not last or webhook_connections.since(self._objects) >= last:
             return False
         progress.update("opa", "having API servers leave the pods that end")
         time.sleep(UNROUTED)
-        webhook_connections.renew(objects, last)
+        webhook_connections.renew(self._objects, last)
         return True
 
     def _last_deletion(self) -> datetime | None:

@@ -114,12 +114,12 @@ class PodDeployment:
             deployment = self.read()
             problems = [line for _, line in self._problems(deployment)] if deployment else []
             lines = "".join(f"\n  {line}" for line in dict.fromkeys(problems))
-            what = (
+            problem = (
                 f"{self._title}'s pods do not come up"
                 if isinstance(error, _Hopeless)
                 else str(error)
             )
-            raise FairleadError(f"{what}{':' if lines else ''}{lines}") from error
+            raise FairleadError(f"{problem}{':' if lines else ''}{lines}") from error
         progress.finish(self._name, f"all pods ready{self._finish(progress)}")
 
     def _finish(self, progress: Progress) -> str:

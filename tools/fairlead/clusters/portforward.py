@@ -73,15 +73,15 @@ class Forward:
         self._api.update_params_for_auth(headers, [], ["BearerToken"], self._path, "GET", None)
         configuration = self._api.configuration
         url = ws_client.get_websocket_url(configuration.host + self._path)
-        opened: WebSocket = ws_client.create_websocket(configuration, url, headers)
-        return opened
+        socket: WebSocket = ws_client.create_websocket(configuration, url, headers)
+        return socket
 
 
 def _pump(connection: socket.socket, tunnel: WebSocket) -> None:
     """Copy bytes in both directions until one side ends, or the pod's side reports an error.
     Raises OSError, WebSocketException.
     """
-    begun: set[int] = set()
+    channels: set[int] = set()
     assert tunnel.sock is not None  # noqa: S101 - it is connected
     with selectors.DefaultSelector() as selector:
         selector.register(connection, selectors.EVENT_READ)
@@ -96,8 +96,8 @@ def _pump(connection: socket.socket, tunnel: WebSocket) -> None:
                     return
                 if opcode == ABNF.OPCODE_BINARY and frame.data:
                     channel, data = frame.data[0], frame.data[1:]
-                    if channel not in begun:
-                        begun.add(channel)
+                    if channel not in channels:
+                        channels.add(channel)
                     elif channel == _ERROR:
                         return
                     elif channel == _DATA:

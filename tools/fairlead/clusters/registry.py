@@ -114,7 +114,7 @@ def chosen(
 
 def recognized(target: Target) -> Target:
     """The embedded or KIND cluster that Fairlead made and that the context of `target` leads to;
-    `target` itself if it is none.
+    `target` itself if the context leads to another cluster.
 
     There OPA is reached as in that kind of cluster, and not as in others: beside an embedded
     cluster, it is no pod. Raises UsageError if it is an embedded cluster of another checkout.
@@ -200,11 +200,9 @@ def find(target: Target) -> Cluster:
     """
     cluster = make(target)
     if not cluster.running():
-        others = (
-            f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
-        )
+        hint = f" (running: {', '.join(running()) or 'none'})" if target.kind == "embedded" else ""
         raise UsageError(
-            f"no cluster {target.name!r} is running{others}: {_hint(target)}"
+            f"no cluster {target.name!r} is running{hint}: {_hint(target)}"
             f"`fairlead up{flags(target.kind, target.name)}`"
         )
     return cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from kubernetes import client
 
 from fairlead.clusters import contexts, joined_logs, pod_deployment
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.clusters.opa_deployment import OpaDeployment
 from fairlead.clusters.pod_deployment import PodDeployment
 from fairlead.clusters.portforward import HOST, Forward
@@ -20,7 +20,7 @@ from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
-from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
     CREDENTIALS_ANNOTATION,
@@ -51,9 +51,6 @@ class RemoteCluster:
 
     examined = True
     usual = sidecars.DEFAULT
-    webhook_url: str | None = None
-    shadow_url: str | None = None
-    replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
         """`kubeconfig` has the cluster's context as its current one; state is kept beside it."""
@@ -82,7 +79,7 @@ class RemoteCluster:
 
     def objects(self) -> clients.Objects:
         """See the protocol."""
-        return clients.Objects(clients.connect(self.kubeconfig))
+        return clients.reach(self.kubeconfig)
 
     def running(self) -> bool:
         """Always true: others run the cluster, so it counts as running until a request fails."""
@@ -115,18 +112,18 @@ class RemoteCluster:
             for name, url in self._urls(self._decider, arguments.OPA_PORT)
         ]
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that reports its health and whose container runs."""
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
-        reached = self._urls(sidecar.name, arguments.SYNC_PORT)
-        return [ReportingServer(url, self._ca(), pod=name) for name, url in reached]
+        urls = self._urls(sidecar.name, arguments.SYNC_PORT)
+        return [Server(url, self._ca(), pod=name) for name, url in urls]
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """Every controller whose container runs."""
-        reached = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
-        return [ReportingServer(url, self._ca(), pod=name) for name, url in reached]
+        urls = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
+        return [Server(url, self._ca(), pod=name) for name, url in urls]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Have the kubelets mount the Secrets again at once, and not within a minute; see the
@@ -148,11 +145,6 @@ class RemoteCluster:
         """
         self._opa.restart(progress)
 
-    def namespaces(self) -> dict[str, Any]:
-        """See the protocol."""
-        namespaces = self.objects().list("v1", "Namespace", None)
-        return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
-
     def servers(self) -> dict[str, dict[str, Any]]:
         """Every container of the pods, <pod>/<container> -> {pid: None, restarts, running}."""
         return {
@@ -169,11 +161,11 @@ class RemoteCluster:
         """See the protocol; a server is named <pod>/<container>."""
         names = list(self.servers())
         container = {"sidecar": self.sidecar.name, "opa": self._decider}.get(server, server)
-        chosen = [name for name in names if name == server or name.endswith(f"/{container}")]
-        if not chosen:
+        matching = [name for name in names if name == server or name.endswith(f"/{container}")]
+        if not matching:
             raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
         return joined_logs.merged(
-            chosen, lambda name: self._log(name, lines, follow), follow=follow
+            matching, lambda name: self._log(name, lines, follow), follow=follow
         )
 
     def _log(self, server: str, lines: int, follow: bool) -> Iterator[str]:
@@ -191,17 +183,21 @@ class RemoteCluster:
             )
         return self._text(answer, server)
 
-    def shadow(self, tls: Tls | None, *, progress: Progress) -> None:
-        """It is the pod of its Deployment. `fairlead status` says whether it reports."""
-
-    def retire(self, wait: Callable[[], None]) -> None:
+    def retiring(self) -> bool:
         """Nothing runs beside the cluster: the rollout of the Deployment replaced the pods."""
+        return False
+
+    def retire(self) -> None:
+        """Nothing runs beside the cluster."""
 
     def stop(self) -> None:
         """End the forwards; the pods go with their Deployment."""
         while self._forwards:
             for forward in self._forwards.popitem()[1].values():
                 forward.close()
+
+    def webhook_url(self, _: Sidecar) -> None:
+        """API servers call OPA's Service."""
 
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
@@ -233,7 +229,7 @@ class RemoteCluster:
 
     @cached_property
     def _opa(self) -> OpaDeployment:
-        return OpaDeployment(self._api)
+        return OpaDeployment(self.kubeconfig)
 
     @cached_property
     def _access(self) -> PodDeployment:

@@ -36,8 +36,8 @@ def renew(objects: clients.Objects, moment: datetime) -> None:
     """
     comment = f"# connections since {moment.isoformat()}\n".encode()
     for kind in _KINDS:
-        written = functools.partial(_written, objects, kind, comment)
-        waiting.until(written, deadline=_PATIENCE, what=f"{kind} {WEBHOOKS} was changed")
+        is_written = functools.partial(_written, objects, kind, comment)
+        waiting.until(is_written, deadline=_PATIENCE, what=f"{kind} {WEBHOOKS} was changed")
 
 
 def since(objects: clients.Objects) -> datetime:

@@ -96,13 +96,13 @@ class _Constructor(SafeConstructor):
     """YAML as Kubernetes reads it: duplicate keys are errors, and so are keys that are not text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
-            if key.value in seen:
+            if key.value in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} stands here twice", key.start_mark
                 )
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -160,17 +160,17 @@ def read_yaml(path: Path) -> list[Document]:
 
 
 def parse_yaml(
-    text: str, path: Path, *, wanted: Callable[[yaml.Node], bool] | None = None
+    text: str, path: Path, *, select: Callable[[yaml.Node], bool] | None = None
 ) -> list[Document]:
-    """The same for a text; messages name it by `path`.
+    """The documents of a YAML (or JSON) text that are not empty; messages name it by `path`.
 
-    With `wanted`, only the documents for which it is true are read, and there may be none.
+    With `select`, only the documents for which it is true are read, and there may be none.
     """
     try:
         try:
-            return _parse(_FastLoader(text), path, wanted)
+            return _parse(_FastLoader(text), path, select)
         except yaml.YAMLError:
-            return _parse(_ExactLoader(text), path, wanted)
+            return _parse(_ExactLoader(text), path, select)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise InputError(
@@ -193,7 +193,7 @@ def yaml_value(text: str) -> Any:
 
 
 def _parse(
-    loader: _FastLoader | _ExactLoader, path: Path, wanted: Callable[[yaml.Node], bool] | None
+    loader: _FastLoader | _ExactLoader, path: Path, select: Callable[[yaml.Node], bool] | None
 ) -> list[Document]:
     documents = []
     try:
@@ -201,11 +201,11 @@ def _parse(
             node = loader.get_node()
             if node is None or node.tag == "tag:yaml.org,2002:null":
                 continue
-            if wanted is None or wanted(node):
+            if select is None or select(node):
                 documents.append(Document(path, loader.construct_document(node), node))
     finally:
         loader.dispose()
-    if wanted is None and not documents:
+    if select is None and not documents:
         raise InputError(path, "holds no document, only comments: write what it is for")
     return documents
 
@@ -216,7 +216,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """The same for a text; messages name it by `path`."""
+    """The value of a JSON text; messages name it by `path`. Raises InputError with the line."""
     try:
         return json.loads(text, object_pairs_hook=_each_key_once)
     except _Twice as error:

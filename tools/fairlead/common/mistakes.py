@@ -106,32 +106,30 @@ def _existing(location: Location, value: Any) -> Location:
 
 def _text(details: Any, location: Location, key: bool, model: type[BaseModel]) -> str:
     kind, value, context = details["type"], details["input"], details.get("ctx") or {}
-    where = path(location)
+    field = path(location)
     if kind == "missing":
-        return f"{where} is missing: add it"
+        return f"{field} is missing: add it"
     if kind == "extra_forbidden":
-        return f"unknown key {where!r}: {_instead(location, _keys(model, location[:-1]))}"
+        return f"unknown key {field!r}: {_instead(location, _keys(model, location[:-1]))}"
     if key and kind == "literal_error":
-        return f"unknown key {where!r}: take one of {context['expected'].replace(' or ', ', ')}"
+        return f"unknown key {field!r}: take one of {context['expected'].replace(' or ', ', ')}"
     if kind == "value_error":
         message = str(context["error"])
-        return message if message.startswith(where) else f"{where}: {message}"
+        return message if message.startswith(field) else f"{field}: {message}"
     if value is None:
         if kind in _EMPTY and isinstance(location[-1], str):
-            return f"{where} is empty: write `{location[-1]}: {_EMPTY[kind]}`"
-        return f"{where} is empty: write a value, or remove it"
+            return f"{field} is empty: write `{location[-1]}: {_EMPTY[kind]}`"
+        return f"{field} is empty: write a value, or remove it"
     if kind == "string_too_short":
-        return (
-            f"{where} is empty: write at least {texts.counted(context['min_length'], 'character')}"
-        )
+        minimum = texts.counted(context["min_length"], "character")
+        return f"{field} is empty: write at least {minimum}"
     if kind == "too_short":
-        return (
-            f"{where} is too short: write at least {texts.counted(context['min_length'], 'item')}"
-        )
+        minimum = texts.counted(context["min_length"], "item")
+        return f"{field} is too short: write at least {minimum}"
     write = _WRITE.get(kind)
     if write is None:
-        return f"{where}: {details['msg']} (got {_shown(value)})"
-    return f"{where} is {_shown(value)}: {write.format(**context)}{_quotes(kind, value)}"
+        return f"{field}: {details['msg']} (got {_shown(value)})"
+    return f"{field} is {_shown(value)}: {write.format(**context)}{_quotes(kind, value)}"
 
 
 def _quotes(kind: str, value: object) -> str:

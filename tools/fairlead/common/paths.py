@@ -42,8 +42,8 @@ def state(name: str) -> Path:
 
 def shown(path: Path) -> str:
     """The path as messages show it: relative to the working directory if it is below."""
-    here, absolute = Path.cwd(), path.absolute()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(path)
+    cwd, absolute = Path.cwd(), path.absolute()
+    return str(absolute.relative_to(cwd)) if absolute.is_relative_to(cwd) else str(path)
 
 
 def cache() -> Path:

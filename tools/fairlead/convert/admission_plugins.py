@@ -85,7 +85,7 @@ class Plugins:
             first = findings.namespaces[name][0].source
             raise InputError(
                 document.path,
-                f"namespace {name!r} stands at {first}, too: convert one cluster at a time",
+                f"namespace {name!r} is also in {first}: convert one cluster at a time",
                 line=document.line(()),
             )
         findings.namespaces[name] = (origin, metadata.labels or {})
@@ -99,8 +99,8 @@ class Plugins:
                 findings.leave_out(origin, f"the plugin {plugin.name} is not read: keep it")
             elif plugin.configuration is not None:
                 part = document.part(["plugins", number, "configuration"])
-                own = files.Document(document.path, plugin.configuration, part)
-                self._collect_file(plugin.name, own, origin)
+                plugin_document = files.Document(document.path, plugin.configuration, part)
+                self._collect_file(plugin.name, plugin_document, origin)
             elif plugin.path:
                 self._elsewhere.append((origin, plugin.name, plugin.path))
 
@@ -109,7 +109,7 @@ class Plugins:
         if plugin.file:
             raise InputError(
                 document.path,
-                f"the configuration of {name} stands at {plugin.file.source}, too: an API server "
+                f"the configuration of {name} is also in {plugin.file.source}: an API server "
                 "has one",
                 line=document.line(()),
             )

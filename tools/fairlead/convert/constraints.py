@@ -88,23 +88,23 @@ def parameters(kind: str, document: files.Document, kinds: Kinds) -> Parameters:
 
 
 def _replica_limits(document: files.Document, kinds: Kinds) -> Parameters:
-    given = document.parse(_ReplicaLimits)
-    _all_known(given)
+    constraint = document.parse(_ReplicaLimits)
+    _all_known(constraint)
     result = Parameters("replica-limits", {"ranges": []})
-    for number, each in enumerate(given.ranges):
-        least, most = each.min_replicas, each.max_replicas
-        if least is None or most is None or max(least, 0) > most:
+    for number, limits in enumerate(constraint.ranges):
+        minimum, maximum = limits.min_replicas, limits.max_replicas
+        if minimum is None or maximum is None or max(minimum, 0) > maximum:
             result.left_out.append(
                 f"parameters.ranges[{number}] includes no number, because it has no "
                 "min_replicas, no max_replicas, or a minimum above the maximum: correct it, if "
                 "it was to include some"
             )
         else:
-            values = {"min_replicas": max(least, 0), "max_replicas": min(most, _MOST)}
+            values = {"min_replicas": max(minimum, 0), "max_replicas": min(maximum, _MOST)}
             result.values["ranges"].append(values)
     if not result.values["ranges"]:
         raise Untakable("its ranges include no number at all, so it refuses everything")
-    ours, others = _split(kinds, lambda group, kind: _in(group, "apps") and kind in _REPLICATED)
+    ours, foreign = _split(kinds, lambda group, kind: _in(group, "apps") and kind in _REPLICATED)
     if not ours:
         raise Untakable(
             f"replica-limits is about apps/{', apps/'.join(_REPLICATED)}, none of which "
@@ -116,16 +116,16 @@ def _replica_limits(document: files.Document, kinds: Kinds) -> Parameters:
             f"match.kinds leaves out {' and '.join(missing)}, which replica-limits decides about, "
             "too: check that these keep the limits, or set enforcement to warn first"
         )
-    _other_kinds(result, others)
+    _other_kinds(result, foreign)
     return result
 
 
 def _required_labels(document: files.Document, kinds: Kinds) -> Parameters:
-    given = document.parse(_RequiredLabels)
-    _all_known(given)
-    if not given.labels:
+    constraint = document.parse(_RequiredLabels)
+    _all_known(constraint)
+    if not constraint.labels:
         raise Untakable("it requires no label")
-    ours, others = _split(kinds, lambda group, kind: group in _VERSIONS and kind != "*")
+    ours, foreign = _split(kinds, lambda group, kind: group in _VERSIONS and kind != "*")
     if not ours:
         raise Untakable(
             "required-labels takes kinds of Kubernetes by their names, and match.kinds names "
@@ -135,18 +135,18 @@ def _required_labels(document: files.Document, kinds: Kinds) -> Parameters:
         "required-labels",
         {
             "labels": [
-                {"key": each.key, "pattern": whole_value(each.allowed_regex)}
-                for each in given.labels
+                {"key": label.key, "pattern": whole_value(label.allowed_regex)}
+                for label in constraint.labels
             ],
             "kinds": [f"{_VERSIONS[group]}/{kind}" for group, kind in ours],
         },
     )
-    if given.message:
+    if constraint.message:
         result.left_out.append(
             "parameters.message: Fairlead's refusals have their own words: set `contact` to say "
             "whom to ask"
         )
-    _other_kinds(result, others)
+    _other_kinds(result, foreign)
     return result
 
 
@@ -160,26 +160,28 @@ def whole_value(regex: str) -> str:
 
 
 def _allowed_repos(document: files.Document, kinds: Kinds) -> Parameters:
-    given = document.parse(_AllowedRepos)
-    _all_known(given)
-    if not given.repos:
+    constraint = document.parse(_AllowedRepos)
+    _all_known(constraint)
+    if not constraint.repos:
         raise Untakable("it allows no image at all")
-    return _image_sources({prefix: source_of(prefix) for prefix in given.repos}, "repos", kinds)
+    return _image_sources(
+        {prefix: source_of(prefix) for prefix in constraint.repos}, "repos", kinds
+    )
 
 
 def _allowed_images(document: files.Document, kinds: Kinds) -> Parameters:
     """Of K8sAllowedReposv2, in which only what ends with `*` is a prefix."""
-    given = document.parse(_AllowedImages)
-    _all_known(given)
-    if not given.allowed_images:
+    constraint = document.parse(_AllowedImages)
+    _all_known(constraint)
+    if not constraint.allowed_images:
         raise Untakable("it allows no image at all")
-    if "*" in given.allowed_images:
+    if "*" in constraint.allowed_images:
         raise Untakable(
             "parameters.allowedImages: '*' allows every image: leave the constraint out"
         )
     sources: dict[str, str] = {}
     left_out: list[str] = []
-    for image in given.allowed_images:
+    for image in constraint.allowed_images:
         if not image.endswith("*"):
             left_out.append(
                 f"parameters.allowedImages: {image!r} allows this reference alone, and "
@@ -224,19 +226,19 @@ def source_of(prefix: str, parameter: str = "repos") -> str:
     the parameter.
     """
     parts = prefix.removesuffix("/").split("/")
-    host, rest = parts[0], parts[1:]
+    host, segments = parts[0], parts[1:]
     registry = bool(re.search(r"[.:A-Z]", host)) or host == "localhost"
     if not registry:
         alone = len(parts) == 1 and not prefix.endswith("/")
-        host, rest = "docker.io", ["library", *parts] if alone else parts
+        host, segments = "docker.io", ["library", *parts] if alone else parts
     elif host in ("docker.io", "index.docker.io"):
-        alone = len(rest) == 1 and not prefix.endswith("/")
-        host, rest = "docker.io", ["library", *rest] if alone else rest
+        alone = len(segments) == 1 and not prefix.endswith("/")
+        host, segments = "docker.io", ["library", *segments] if alone else segments
     elif host == prefix and _may_be_a_tag(host):
         raise Untakable(_no_source(prefix, parameter))
-    if not all(parts) or any(":" in part or "@" in part for part in rest):
+    if not all(parts) or any(":" in part or "@" in part for part in segments):
         raise Untakable(_no_source(prefix, parameter))
-    return "/".join([host.lower(), *rest])
+    return "/".join([host.lower(), *segments])
 
 
 def _may_be_a_tag(host: str) -> bool:
@@ -254,15 +256,15 @@ def _no_source(prefix: str, parameter: str) -> str:
 
 
 def _container_limits(document: files.Document, kinds: Kinds) -> Parameters:
-    given = document.parse(_ContainerLimits)
-    _all_known(given)
+    constraint = document.parse(_ContainerLimits)
+    _all_known(constraint)
     _only_pods(kinds, "resource-limits")
-    if given.exempt_images:
+    if constraint.exempt_images:
         raise Untakable(
             "parameters.exemptImages: resource-limits exempts namespaces, users and groups, but no "
             "images: move these containers to a namespace of their own, and exempt that"
         )
-    maxima = {"cpu": given.cpu, "memory": given.memory}
+    maxima = {"cpu": constraint.cpu, "memory": constraint.memory}
     limits = {
         "required": ["cpu", "memory"],
         "container_max": {name: str(value) for name, value in maxima.items() if value is not None},
@@ -286,22 +288,22 @@ CONSTRAINTS: Mapping[str, Callable[[files.Document, Kinds], Parameters]] = {
 """By the kind of the constraint, what makes the parameters."""
 
 
-def _all_known(given: BaseModel) -> None:
-    if fields := unknown(given):
+def _all_known(constraint: BaseModel) -> None:
+    if fields := unknown(constraint):
         raise Untakable(f"parameters.{fields[0]} is none of the library's parameters: remove it")
 
 
 def _only_pods(kinds: Kinds, intent: str) -> None:
-    if not any(_is_pod(*each) for each in kinds):
+    if not any(_is_pod(*kind) for kind in kinds):
         raise Untakable(
             f"{intent} is about pods, which match.kinds does not name: name them, or write a "
             "policy (fairlead new policy NAME)"
         )
 
 
-def _other_kinds(result: Parameters, others: Kinds) -> None:
-    if others:
-        names = ", ".join(sorted(f"{group or 'core'}/{kind}" for group, kind in others))
+def _other_kinds(result: Parameters, foreign: Kinds) -> None:
+    if foreign:
+        names = ", ".join(sorted(f"{group or 'core'}/{kind}" for group, kind in foreign))
         result.left_out.append(
             f"match.kinds: {result.intent} takes no kind {names} from it: write a policy "
             "(fairlead new policy NAME), or name custom resources as custom_resources"
@@ -313,8 +315,8 @@ def _other_kinds(result: Parameters, others: Kinds) -> None:
 
 def _split(kinds: Kinds, ours: Callable[[str, str], bool]) -> tuple[Kinds, Kinds]:
     return (
-        [each for each in kinds if ours(*each)],
-        [each for each in kinds if not ours(*each)],
+        [kind for kind in kinds if ours(*kind)],
+        [kind for kind in kinds if not ours(*kind)],
     )
 
 

@@ -24,10 +24,9 @@ from fairlead.convert.findings import (
 )
 from fairlead.convert.pools import Pools, compile_pools
 from fairlead.convert.reading import read
-from fairlead.policy import parameter_rules
-from fairlead.settings import intents, loading
-from fairlead.settings.intents import Intent
-from fairlead.settings.loading import Given
+from fairlead.policy import intents, loading, parameter_rules
+from fairlead.policy.intents import Intent
+from fairlead.policy.loading import Given
 
 _LONGEST = 40
 """The most characters of the name of an instance, which is a part of names of webhooks."""
@@ -71,8 +70,8 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
     pools = compile_pools(findings)
     settings = _settings(findings, pools, progress)
     text = _text(settings, pools, findings)
-    (written,) = files.parse_yaml(text, Path(loading.FILE))
-    loading.parse(written)
+    (parsed,) = files.parse_yaml(text, Path(loading.FILE))
+    loading.parse(parsed)
     return Conversion(
         settings=settings,
         text=text,
@@ -84,51 +83,51 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
 
 def _settings(findings: Findings, pools: Pools, progress: Progress) -> dict[str, Any]:
     settings = pools.settings()
-    known = {intent.name: intent for intent in intents.in_folder(intents.builtin_folder())}
-    chosen: dict[str, Any] = dict(settings.pop("intents", {}))
+    builtin = {intent.name: intent for intent in intents.in_folder(intents.builtin_folder())}
+    entries: dict[str, Any] = dict(settings.pop("intents", {}))
     enforcement: dict[str, str] = {}
-    for instance in _valid(findings, known, progress):
-        name = _name_of(instance, known, chosen)
-        chosen[name] = _instance(instance, name)
+    for instance in _valid(findings, builtin, progress):
+        name = _name_of(instance, builtin, entries)
+        entries[name] = _instance(instance, name)
         if instance.mode == "warn":
             enforcement[name] = "warn"
     return {
         **settings,
-        **({"intents": chosen} if chosen else {}),
+        **({"intents": entries} if entries else {}),
         **({"enforcement": enforcement} if enforcement else {}),
     }
 
 
-def _valid(findings: Findings, known: Mapping[str, Intent], progress: Progress) -> list[Instance]:
+def _valid(findings: Findings, builtin: Mapping[str, Intent], progress: Progress) -> list[Instance]:
     """The instances whose parameters the intents take; the findings say what is wrong with the
     others.
     """
     mistakes: dict[int, list[Mistake]] = {}
-    given: list[tuple[int, Given]] = []
-    for number, each in enumerate(findings.instances):
-        intent = known[each.intent]
-        mistakes[number] = intent.problems(each.parameters)
+    numbered: list[tuple[int, Given]] = []
+    for number, instance in enumerate(findings.instances):
+        intent = builtin[instance.intent]
+        mistakes[number] = intent.problems(instance.parameters)
         if not mistakes[number]:
-            parameters = intent.parameters(each.parameters)
-            given.append((number, Given(str(number), intent, parameters)))
-    for broken, mistake in parameter_rules.broken([each for _, each in given], progress):
+            parameters = intent.parameters(instance.parameters)
+            numbered.append((number, Given(str(number), intent, parameters)))
+    for broken, mistake in parameter_rules.broken([instance for _, instance in numbered], progress):
         mistakes[int(broken.name)].append(mistake)
-    for number, each in enumerate(findings.instances):
+    for number, instance in enumerate(findings.instances):
         if mistakes[number]:
             texts = "; ".join(mistake.text for mistake in mistakes[number])
-            findings.leave_out(each.origin, f"{each.intent} does not take {texts}")
-    return [each for number, each in enumerate(findings.instances) if not mistakes[number]]
+            findings.leave_out(instance.origin, f"{instance.intent} does not take {texts}")
+    return [instance for number, instance in enumerate(findings.instances) if not mistakes[number]]
 
 
-def _name_of(instance: Instance, known: Mapping[str, Intent], taken: Mapping[str, Any]) -> str:
+def _name_of(instance: Instance, builtin: Mapping[str, Intent], entries: Mapping[str, Any]) -> str:
     """The name of the constraint as that of an instance, which no other one has."""
     words = re.findall(r"[a-z0-9]+", instance.name.lower())
     base = "-".join(words)[:_LONGEST].strip("-")
-    foreign = base in known and base != instance.intent
+    foreign = base in builtin and base != instance.intent
     if foreign or not base[:1].isalpha() or intents.name_problem(base.replace("-", "_")):
         base = f"{instance.intent}-{base}".strip("-")
     name, number = base, 1
-    while name in taken:
+    while name in entries:
         number += 1
         name = f"{base}-{number}"
     return name
@@ -149,8 +148,8 @@ def _instance(instance: Instance, name: str) -> dict[str, Any]:
 def _text(settings: Mapping[str, Any], pools: Pools, findings: Findings) -> str:
     """The file, with what is left to do as comments."""
     left_out = [
-        f"{each.origin.source}: {each.origin.object}: {each.reason}"
-        for each in findings.not_taken_over
+        f"{refusal.origin.source}: {refusal.origin.object}: {refusal.reason}"
+        for refusal in findings.not_taken_over
     ]
     comments = ["Made by `fairlead convert`."]
     for title, lines in (

@@ -140,7 +140,7 @@ def _collect_mutator(document: files.Document, findings: Findings) -> None:
     spec = document.parse(_Mutator).spec
     if fields := unknown(spec) or unknown(spec.parameters):
         raise Untakable(f"it has the unknown field {fields[0]}")
-    pods = [each for each in spec.apply_to if _any(each.groups, "") and _any(each.kinds, "Pod")]
+    pods = [entry for entry in spec.apply_to if _any(entry.groups, "") and _any(entry.kinds, "Pod")]
     if not pods:
         raise Untakable(
             "it does not change pods (applyTo), and Fairlead places pods and the templates of "
@@ -148,9 +148,9 @@ def _collect_mutator(document: files.Document, findings: Findings) -> None:
         )
     assignment = _assignment(document, spec)
     selected_targets = _targets(spec.match)
-    others = {kind for each in spec.apply_to for kind in each.kinds} - {"Pod"}
-    if others:
-        findings.leave_out(origin, f"applyTo: it changes {', '.join(sorted(others))}, too")
+    foreign = {kind for entry in spec.apply_to for kind in entry.kinds} - {"Pod"}
+    if foreign:
+        findings.leave_out(origin, f"applyTo: it changes {', '.join(sorted(foreign))}, too")
     if spec.parameters.path_tests:
         if any(test.get("condition") != "MustNotExist" for test in spec.parameters.path_tests):
             raise Untakable("parameters.pathTests: Fairlead places every pod of a namespace")
@@ -167,9 +167,9 @@ def _collect_mutator(document: files.Document, findings: Findings) -> None:
 
 def _assignment(document: files.Document, spec: _MutatorSpec) -> Assignment:
     """What a mutator gives a pod. Raises Untakable, InputError."""
-    where = _steps(spec.location)
+    steps = _steps(spec.location)
     if document.value["kind"] == "ModifySet":
-        if where != ("spec", "tolerations") or spec.parameters.operation != "merge":
+        if steps != ("spec", "tolerations") or spec.parameters.operation != "merge":
             raise Untakable("it changes a list that does not place pods: keep Gatekeeper")
         at = ["spec", "parameters", "values", "fromList"]
         values = spec.parameters.values.get("fromList", [])
@@ -181,7 +181,7 @@ def _assignment(document: files.Document, spec: _MutatorSpec) -> Assignment:
         )
     value = spec.parameters.assign["value"]
     at = ["spec", "parameters", "assign", "value"]
-    match where:
+    match steps:
         case ("spec", "nodeSelector"):
             return Assignment(node_selector=node_selector(document, at, value), closed=True)
         case ("spec", "nodeSelector", key):
@@ -215,7 +215,7 @@ def _steps(location: str) -> tuple[str, ...]:
 def _targets(match: _Match) -> list[Target]:
     _whole(match)
     if match.kinds and not any(
-        _any(each.api_groups, "") and _any(each.kinds, "Pod") for each in match.kinds
+        _any(kinds.api_groups, "") and _any(kinds.kinds, "Pod") for kinds in match.kinds
     ):
         raise Untakable("match.kinds does not name pods")
     return targets(
@@ -259,9 +259,9 @@ def _collect_constraint(document: files.Document, findings: Findings) -> None:
     part = files.Document(document.path, spec.parameters, document.part(["spec", "parameters"]))
     kinds = [
         (group, kind)
-        for each in match.kinds or [_Kinds()]
-        for group in each.api_groups
-        for kind in each.kinds
+        for entry in match.kinds or [_Kinds()]
+        for group in entry.api_groups
+        for kind in entry.kinds
     ]
     result = constraints.parameters(document.value["kind"], part, kinds)
     excluded = match.excluded_namespaces or []
@@ -302,5 +302,5 @@ def _namespaces(match: _Match) -> Selector:
     selector = selected(match.namespace_selector)
     if not names:
         return selector
-    named = Expression(key=NAME_LABEL, operator="In", values=list(dict.fromkeys(names)))
-    return selector.model_copy(update={"match_expressions": [*selector.match_expressions, named]})
+    by_name = Expression(key=NAME_LABEL, operator="In", values=list(dict.fromkeys(names)))
+    return selector.model_copy(update={"match_expressions": [*selector.match_expressions, by_name]})

@@ -109,7 +109,7 @@ def collect(document: files.Document, findings: Findings) -> None:
         origin = origin_of(document, title, ("spec", "rules", number))
         try:
             patched = _patched(document, number, rule)
-            placed = list(_targets(policy, rule))
+            added = list(_targets(policy, rule))
         except Untakable as error:
             findings.leave_out(origin, str(error))
             continue
@@ -125,7 +125,7 @@ def collect(document: files.Document, findings: Findings) -> None:
         elif patched.node_selector:
             findings.differ([REPLACED])
         assignment = patched.assignment()
-        findings.placements += [Placement(origin, target, assignment) for target in placed]
+        findings.placements += [Placement(origin, target, assignment) for target in added]
 
 
 def _not_in_force(spec: _Spec) -> str | None:
@@ -167,9 +167,9 @@ def _patched(document: files.Document, number: int, rule: _Rule) -> Patched:
 def _targets(policy: _Policy, rule: _Rule) -> Iterator[Target]:
     """The namespaces whose pods a rule matches. Raises Untakable."""
     excluded = list(_excluded(rule.exclude))
-    for each in rule.match.filters():
-        resources = each.resources
-        if fields := unknown(each) or unknown(resources):
+    for filter_ in rule.match.filters():
+        resources = filter_.resources
+        if fields := unknown(filter_) or unknown(resources):
             raise Untakable(f"match.{fields[0]}: {_ONE_NAMESPACE}: remove it")
         if not any(kind in _PODS for kind in resources.kinds):
             raise Untakable(
@@ -179,19 +179,19 @@ def _targets(policy: _Policy, rule: _Rule) -> Iterator[Target]:
         if resources.operations and "CREATE" not in resources.operations:
             raise Untakable("match.operations leaves out CREATE, when pods are placed")
         names = [] if resources.namespaces == ["*"] else resources.namespaces
-        found = targets(names, resources.namespace_selector, excluded)
+        added = targets(names, resources.namespace_selector, excluded)
         if policy.kind == "ClusterPolicy":
-            yield from found
+            yield from added
         else:
-            yield from _in_namespace(policy.metadata.namespace or "default", found)
+            yield from _in_namespace(policy.metadata.namespace or "default", added)
 
 
-def _in_namespace(name: str, found: list[Target]) -> Iterator[Target]:
+def _in_namespace(name: str, targets: list[Target]) -> Iterator[Target]:
     """Those of a Policy, which is only about its own namespace. Raises Untakable."""
     check_names([name])
-    for target in found:
+    for target in targets:
         match target:
-            case Named(other) if other != name:
+            case Named(other_name) if other_name != name:
                 continue
             case Named():
                 yield target
@@ -207,11 +207,11 @@ def _excluded(exclude: _Match | None) -> Iterator[str]:
         if exclude is not None and unknown(exclude):
             raise Untakable(f"exclude: {_ONE_NAMESPACE}, whoever asks: remove it")
         return
-    for each in exclude.filters():
-        resources = each.resources
-        others = unknown(each) or unknown(resources) or resources.operations
+    for filter_ in exclude.filters():
+        resources = filter_.resources
+        fields = unknown(filter_) or unknown(resources) or resources.operations
         pods = not resources.kinds or any(kind in _PODS for kind in resources.kinds)
-        if others or resources.namespace_selector or not resources.namespaces or not pods:
+        if fields or resources.namespace_selector or not resources.namespaces or not pods:
             raise Untakable(
                 "exclude: Fairlead leaves out whole namespaces by their names: name namespaces only"
             )

@@ -42,31 +42,31 @@ class Patched:
 def merged(document: files.Document, at: Location, patch: Mapping[str, Any]) -> Patched:
     """What a patchStrategicMerge gives. Raises Untakable, InputError."""
     result = Patched()
-    for key, value, where, _ in _entries(patch, at):
+    for key, value, location, _ in _entries(patch, at):
         if key == "spec" and isinstance(value, dict):
-            _merge_spec(document, where, value, result)
+            _merge_spec(document, location, value, result)
         elif value:
-            result.left_out.append(_other(where))
+            result.left_out.append(_other(location))
     return result
 
 
 def _merge_spec(
     document: files.Document, at: Location, spec: Mapping[str, Any], result: Patched
 ) -> None:
-    for key, value, where, added in _entries(spec, at):
+    for key, value, location, added in _entries(spec, at):
         if key == "nodeSelector" and isinstance(value, dict):
-            entries = list(_entries(value, where))
-            result.yields |= added or any(each for *_, each in entries)
+            entries = list(_entries(value, location))
+            result.yields |= added or any(is_addition for *_, is_addition in entries)
             values = {name: part for name, part, *_ in entries}
             for name in [name for name, part in values.items() if part is None]:
                 del values[name]
-                result.left_out.append(f"{mistakes.path((*where, name))}: no pool removes a key")
-            result.node_selector = node_selector(document, where, values)
+                result.left_out.append(f"{mistakes.path((*location, name))}: no pool removes a key")
+            result.node_selector = node_selector(document, location, values)
         elif key == "tolerations":
             result.yields |= added
-            result.tolerations = tolerations(document, where, value)
+            result.tolerations = tolerations(document, location, value)
         elif value:
-            result.left_out.append(_other(where))
+            result.left_out.append(_other(location))
 
 
 def _entries(
@@ -116,7 +116,7 @@ def _apply(
 ) -> None:
     steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")]
     value, name = operation.get("value"), operation.get("op")
-    where = (*at, "value")
+    location = (*at, "value")
     if name != "add":
         result.left_out.append(
             f"{mistakes.path(tuple(at))}: {name} {operation['path']}: a pool only adds: use add, "
@@ -125,14 +125,14 @@ def _apply(
         return
     match steps:
         case ["", "spec", "nodeSelector"]:
-            result.node_selector = node_selector(document, where, value)
+            result.node_selector = node_selector(document, location, value)
             result.closed = True
         case ["", "spec", "nodeSelector", key]:
-            result.node_selector |= node_selector(document, where, {key: value})
+            result.node_selector |= node_selector(document, location, {key: value})
         case ["", "spec", "tolerations"]:
-            result.tolerations = tolerations(document, where, value)
+            result.tolerations = tolerations(document, location, value)
         case ["", "spec", "tolerations", _]:
-            result.tolerations += tolerations(document, where, [value])
+            result.tolerations += tolerations(document, location, [value])
         case _:
             result.left_out.append(_other((*at, operation["path"])))
 

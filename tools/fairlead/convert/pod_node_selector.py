@@ -75,16 +75,19 @@ class SelectorPlugin:
     def finish(self, findings: Findings) -> None:
         """Add the placements of all namespaces that the documents name."""
         default = self._file.get(_DEFAULT)
-        given = default.selector if default else {}
-        whitelists = {name: each for name, each in self._file.items() if name != _DEFAULT}
-        apart = {*self._annotated, *(name for name, each in whitelists.items() if each.selector)}
-        if default and given:
+        node_selector = default.selector if default else {}
+        whitelists = {name: entry for name, entry in self._file.items() if name != _DEFAULT}
+        apart = {
+            *self._annotated,
+            *(name for name, entry in whitelists.items() if entry.selector),
+        }
+        if default and node_selector:
             target = Everywhere(frozenset(apart))
             findings.placements.append(
-                Placement(default.origin, target, Assignment(node_selector=given))
+                Placement(default.origin, target, Assignment(node_selector=node_selector))
             )
         for name in sorted(apart):
-            self._place(name, given, whitelists.get(name), findings)
+            self._place(name, node_selector, whitelists.get(name), findings)
 
     def _place(
         self, name: str, default: Mapping[str, str], allowed: _Entry | None, findings: Findings

@@ -58,10 +58,10 @@ class _Part:
     def placements(self, assignment: Callable[[_Tolerations], Assignment]) -> Iterator[Placement]:
         """What that gives the namespaces, by the assignment with these tolerations."""
         if self.common:
-            origin, given = self.common
-            yield Placement(origin, Everywhere(frozenset(self.own)), assignment(given))
-        for name, (origin, given) in sorted(self.own.items()):
-            yield Placement(origin, Named(name), assignment(given))
+            origin, tolerations = self.common
+            yield Placement(origin, Everywhere(frozenset(self.own)), assignment(tolerations))
+        for name, (origin, tolerations) in sorted(self.own.items()):
+            yield Placement(origin, Named(name), assignment(tolerations))
 
 
 class TolerationPlugin:
@@ -87,22 +87,22 @@ class TolerationPlugin:
     def collect_file(self, document: files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
         config = document.parse(_File)
-        for part, key, given in (
+        for part, key, value in (
             (self._default, "default", config.default),
             (self._whitelist, "whitelist", config.whitelist),
         ):
-            part.common = (origin, _normal(document, [key], given))
+            part.common = (origin, _normal(document, [key], value))
 
     def finish(self, findings: Findings) -> None:
         """Add the placements of all namespaces."""
         placements = [
-            *self._default.placements(lambda given: Assignment(tolerations=given)),
+            *self._default.placements(lambda tolerations: Assignment(tolerations=tolerations)),
             *self._whitelist.placements(
-                lambda given: Assignment(allowed_tolerations=given or None)
+                lambda tolerations: Assignment(allowed_tolerations=tolerations or None)
             ),
         ]
         if placements:
-            findings.placements += [each for each in placements if not each.assignment.empty]
+            findings.placements += [part for part in placements if not part.assignment.empty]
             findings.differ(_DIFFERENCES)
 
 
@@ -119,10 +119,10 @@ def _parsed(document: files.Document, at: Location, text: str) -> _Tolerations:
 
 def _normal(document: files.Document, at: Location, value: Any) -> _Tolerations:
     """The tolerations in a list. An empty field is one that is not there. Raises InputError."""
-    given = [
-        {key: part for key, part in each.items() if part not in ("", None)}
-        if isinstance(each, dict)
-        else each
-        for each in (value if isinstance(value, list) else [value])
+    entries = [
+        {key: part for key, part in entry.items() if part not in ("", None)}
+        if isinstance(entry, dict)
+        else entry
+        for entry in (value if isinstance(value, list) else [value])
     ]
-    return tolerations(document, at, [] if value is None else given)
+    return tolerations(document, at, [] if value is None else entries)

@@ -39,9 +39,9 @@ class Pools:
         if not self.pools:
             return {"intents": {"node-pool": False}}
         alike = all(pool.closed and pool.allowed is None for pool in self.pools.values())
-        named = {"namespaceLabel": self.namespace_label} if self.namespace_label != _LABEL else {}
+        label = {"namespaceLabel": self.namespace_label} if self.namespace_label != _LABEL else {}
         return {
-            **named,
+            **label,
             **({} if alike else {"podSelector": "merge"}),
             **({"defaultPool": self.default} if self.default else {}),
             "pools": {
@@ -62,7 +62,7 @@ def compile_pools(findings: Findings) -> Pools:
         else:
             usable.append(placement)
     pools = Pools(label)
-    everywhere = [each for each in usable if isinstance(each.target, Everywhere)]
+    everywhere = [part for part in usable if isinstance(part.target, Everywhere)]
     _by_label(pools, findings, everywhere, usable)
     _default(pools, findings, everywhere)
     _by_name(pools, findings, everywhere, usable)
@@ -73,7 +73,7 @@ def compile_pools(findings: Findings) -> Pools:
 
 def _namespace_label(placements: Iterable[Placement]) -> str:
     """The label that most placements select namespaces by."""
-    targets = {each.target for each in placements if isinstance(each.target, Labelled)}
+    targets = {part.target for part in placements if isinstance(part.target, Labelled)}
     counts = Counter(target.key for target in targets if isinstance(target, Labelled))
     return min(counts, key=lambda key: (-counts[key], key), default=_LABEL)
 
@@ -90,12 +90,12 @@ def _by_label(
     pools: Pools, findings: Findings, everywhere: list[Placement], usable: Sequence[Placement]
 ) -> None:
     parts: dict[str, list[Placement]] = {}
-    for each in usable:
-        if isinstance(each.target, Labelled):
-            parts.setdefault(each.target.value, []).append(each)
-    for value, own in sorted(parts.items()):
-        where = f"namespaces with {pools.namespace_label}={value}"
-        assignment = _merged(findings, [*everywhere, *own], where)
+    for placement in usable:
+        if isinstance(placement.target, Labelled):
+            parts.setdefault(placement.target.value, []).append(placement)
+    for value, selected in sorted(parts.items()):
+        scope = f"namespaces with {pools.namespace_label}={value}"
+        assignment = _merged(findings, [*everywhere, *selected], scope)
         if assignment is not None:
             pools.pools[value] = assignment
 
@@ -111,20 +111,20 @@ def _default(pools: Pools, findings: Findings, everywhere: Sequence[Placement]) 
 def _by_name(
     pools: Pools, findings: Findings, everywhere: list[Placement], usable: Sequence[Placement]
 ) -> None:
-    own: dict[str, list[Placement]] = {}
-    for each in usable:
-        if isinstance(each.target, Everywhere):
-            for name in each.target.excluded:
-                own.setdefault(name, [])
-        elif isinstance(each.target, Named):
-            own.setdefault(each.target.name, []).append(each)
-    for name, parts in sorted(own.items()):
+    by_name: dict[str, list[Placement]] = {}
+    for placement in usable:
+        if isinstance(placement.target, Everywhere):
+            for name in placement.target.excluded:
+                by_name.setdefault(name, [])
+        elif isinstance(placement.target, Named):
+            by_name.setdefault(placement.target.name, []).append(placement)
+    for name, parts in sorted(by_name.items()):
         origins = [part.origin for part in parts]
         if name in EXEMPT:
             for origin in origins:
                 findings.leave_out(origin, f"namespace {name} is exempt from all of Fairlead")
             continue
-        shared = [each for each in everywhere if name not in _excluded(each)]
+        shared = [placement for placement in everywhere if name not in _excluded(placement)]
         labelled = _of_label(usable, pools.namespace_label, _known(findings, name))
         assignment = _merged(findings, [*shared, *labelled, *parts], f"namespace {name}")
         if assignment is not None:
@@ -156,8 +156,8 @@ def _place(
 def _check_labels(pools: Pools, findings: Findings) -> None:
     """Name the namespaces whose label names no pool: Fairlead refuses their pods."""
     label = pools.namespace_label
-    for name, (origin, known) in sorted(findings.namespaces.items()):
-        value = known.get(label)
+    for name, (origin, namespace_labels) in sorted(findings.namespaces.items()):
+        value = namespace_labels.get(label)
         if pools.pools and value and value not in pools.pools and name not in EXEMPT:
             findings.leave_out(
                 origin,
@@ -176,7 +176,7 @@ def _differences(
         findings.differ([ADDED])
     if everywhere:
         findings.differ([f"the namespaces {', '.join(EXEMPT)} are exempt from all of Fairlead"])
-    if any(isinstance(each.target, Labelled) for each in usable):
+    if any(isinstance(placement.target, Labelled) for placement in usable):
         values = ",".join(sorted(pools.pools))
         findings.differ(
             [f"the pods of a namespace whose label {label} names none of the pools are refused"]
@@ -187,7 +187,7 @@ def _differences(
         )
 
 
-def _merged(findings: Findings, parts: Sequence[Placement], where: str) -> Assignment | None:
+def _merged(findings: Findings, parts: Sequence[Placement], scope: str) -> Assignment | None:
     """What all parts give together. None if they contradict each other, or give tolerations only;
     the findings say so.
     """
@@ -195,21 +195,28 @@ def _merged(findings: Findings, parts: Sequence[Placement], where: str) -> Assig
     contradictory = False
     for part in parts:
         for key, value in part.assignment.node_selector.items():
-            (other, first) = selector.setdefault(key, (value, part))
-            if other != value:
+            (other_value, first) = selector.setdefault(key, (value, part))
+            if other_value != value:
                 contradictory = True
-                findings.leave_out(part.origin, _contradiction(where, key, value, first, other))
-                findings.leave_out(first.origin, _contradiction(where, key, other, part, value))
+                findings.leave_out(
+                    part.origin, _contradiction(scope, key, value, first, other_value)
+                )
+                findings.leave_out(
+                    first.origin, _contradiction(scope, key, other_value, part, value)
+                )
     if contradictory:
         return None
     whitelists = [part.assignment.allowed for part in parts if part.assignment.allowed is not None]
     merged = Assignment(
         node_selector={key: value for key, (value, _) in sorted(selector.items())},
-        tolerations=_each_once(each for part in parts for each in part.assignment.tolerations),
+        tolerations=_each_once(
+            toleration for part in parts for toleration in part.assignment.tolerations
+        ),
         closed=any(part.assignment.closed for part in parts),
         allowed=whitelists[0] if whitelists else None,
         allowed_tolerations=next(
-            (each for part in parts if (each := part.assignment.allowed_tolerations)), None
+            (toleration for part in parts if (toleration := part.assignment.allowed_tolerations)),
+            None,
         ),
     )
     if merged.about_tolerations and not merged.node_selector:
@@ -218,25 +225,25 @@ def _merged(findings: Findings, parts: Sequence[Placement], where: str) -> Assig
                 does = "gives" if part.assignment.tolerations else "allows"
                 findings.leave_out(
                     part.origin,
-                    f"it {does} {where} tolerations without a nodeSelector, and a pool of Fairlead "
+                    f"it {does} {scope} tolerations without a nodeSelector, and a pool of Fairlead "
                     "always has one: write a pool with the nodeSelector of the tainted nodes",
                 )
         return None
     return merged
 
 
-def _contradiction(where: str, key: str, value: str, other: Placement, theirs: str) -> str:
+def _contradiction(scope: str, key: str, value: str, rival: Placement, theirs: str) -> str:
     return (
-        f"it gives {where} {key}={value}, but {other.origin.object} ({other.origin.source}) gives "
+        f"it gives {scope} {key}={value}, but {rival.origin.object} ({rival.origin.source}) gives "
         f"{key}={theirs}: keep one of them"
     )
 
 
 def _each_once(tolerations: Iterable[Toleration]) -> tuple[Toleration, ...]:
     distinct: list[Toleration] = []
-    for each in tolerations:
-        if each not in distinct:
-            distinct.append(each)
+    for toleration in tolerations:
+        if toleration not in distinct:
+            distinct.append(toleration)
     return tuple(distinct)
 
 
@@ -251,10 +258,10 @@ def _known(findings: Findings, name: str) -> Mapping[str, str]:
 
 
 def _of_label(
-    usable: Sequence[Placement], label: str, known: Mapping[str, str]
+    usable: Sequence[Placement], label: str, labels: Mapping[str, str]
 ) -> Iterator[Placement]:
-    value = known.get(label)
-    yield from (each for each in usable if each.target == Labelled(label, value or ""))
+    value = labels.get(label)
+    yield from (part for part in usable if part.target == Labelled(label, value or ""))
 
 
 def _name_for(pools: Pools, assignment: Assignment) -> str:
@@ -292,6 +299,6 @@ def _document(pool: Assignment, *, alike: bool) -> dict[str, Any]:
 
 def _written(tolerations: Sequence[Toleration]) -> list[dict[str, Any]]:
     return [
-        each.model_dump(by_alias=True, exclude_defaults=True, exclude_none=True)
-        for each in tolerations
+        toleration.model_dump(by_alias=True, exclude_defaults=True, exclude_none=True)
+        for toleration in tolerations
     ]

@@ -65,10 +65,14 @@ class AnySelector(_Lenient):
     match_expressions: list[Expression] | None = None
 
     def selector(self) -> Selector:
-        """The same as Kubernetes reads it. Raises ValueError."""
+        """The selector as Kubernetes reads it. Raises ValueError for an invalid one."""
         expressions = [
-            {"key": each.key, "operator": each.operator, "values": each.values or []}
-            for each in self.match_expressions or []
+            {
+                "key": term.key,
+                "operator": term.operator,
+                "values": term.values or [],
+            }
+            for term in self.match_expressions or []
         ]
         try:
             return Selector.model_validate(
@@ -87,16 +91,16 @@ def read(paths: Sequence[Path]) -> list[files.Document]:
     Raises InputError if a file cannot be read, or if there is nothing to convert.
     """
     documents: list[files.Document] = []
-    seen: set[Path] = set()
+    read_files: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            in_folder, _ = review_files.read_folder(path, also=PLUGIN_FILE)
-            found = [document for document in in_folder if _concerns(document.value)]
+            in_folder, _ = review_files.read_folder(path, extra_key=PLUGIN_FILE)
+            added = [document for document in in_folder if _concerns(document.value)]
         else:
-            found = review_files.read(path, also=PLUGIN_FILE)
-        places = {file: file.resolve() for file in {document.path for document in found}}
-        documents += [document for document in found if places[document.path] not in seen]
-        seen |= {*places.values()}
+            added = review_files.read(path, extra_key=PLUGIN_FILE)
+        places = {file: file.resolve() for file in {document.path for document in added}}
+        documents += [document for document in added if places[document.path] not in read_files]
+        read_files |= {*places.values()}
     if not any(is_policy(document.value) for document in documents):
         raise InputError(
             ", ".join(str(files.shown(path)) for path in paths),
@@ -132,15 +136,15 @@ def group_of(value: dict[str, Any]) -> str:
 
 def node_selector(document: files.Document, at: Location, value: Any) -> dict[str, str]:
     """The nodeSelector `value`, which is the part of the document `at`. Raises InputError."""
-    where = mistakes.path(tuple(at))
+    field = mistakes.path(tuple(at))
     if not isinstance(value, dict):
-        raise InputError(document.path, f"{where}: write a mapping", line=document.line(at))
+        raise InputError(document.path, f"{field}: write a mapping", line=document.line(at))
     try:
         return dict(Selector.model_validate({"matchLabels": value}).match_labels)
     except ValidationError as error:
         details = error.errors()[0]
         cause = (details.get("ctx") or {}).get("error", "write its values as text, in quotes")
-        problem = f"{where} is no nodeSelector: {cause}"
+        problem = f"{field} is no nodeSelector: {cause}"
         raise InputError(document.path, problem, line=document.line(at)) from error
 
 
@@ -150,13 +154,13 @@ def tolerations(document: files.Document, at: Location, value: Any) -> tuple[Tol
         return tuple(_Tolerations.model_validate({"tolerations": value}).tolerations)
     except ValidationError as error:
         problem = "; ".join(
-            each.text for each in mistakes.of(error, _Tolerations, {"tolerations": value})
+            mistake.text for mistake in mistakes.of(error, _Tolerations, {"tolerations": value})
         )
-        where = mistakes.path(tuple(at))
-        raise InputError(document.path, f"{where}: {problem}", line=document.line(at)) from error
+        field = mistakes.path(tuple(at))
+        raise InputError(document.path, f"{field}: {problem}", line=document.line(at)) from error
 
 
 def _concerns(value: dict[str, Any]) -> bool:
     group = group_of(value)
-    ours = any(group == own or group.endswith(f".{own}") for own in _GROUPS)
+    ours = any(group == suffix or group.endswith(f".{suffix}") for suffix in _GROUPS)
     return ours or PLUGIN_FILE in value or is_namespace(value)

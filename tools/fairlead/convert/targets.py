@@ -65,8 +65,8 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def _by_label(expressions: Sequence[Expression], left_out: frozenset[str]) -> Iterator[Target]:
-    (expression, *others) = expressions
-    if others or expression.operator != "In":
+    (expression, *surplus) = expressions
+    if surplus or expression.operator != "In":
         raise Untakable(
             "Fairlead finds the pool of a namespace by one label and its value, which this "
             f"namespaceSelector ({shown(expressions)}) is not: give these namespaces a label, and "
@@ -95,7 +95,7 @@ def shown(expressions: Sequence[Expression]) -> str:
     """Requirements as `kubectl get -l` takes them."""
     forms = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "Exists": "{key}"}
     texts = []
-    for each in expressions:
-        form = forms.get(each.operator, "!{key}")
-        texts.append(form.format(key=each.key, values=",".join(each.values)))
+    for expression in expressions:
+        form = forms.get(expression.operator, "!{key}")
+        texts.append(form.format(key=expression.key, values=",".join(expression.values)))
     return ", ".join(texts)

@@ -1,5 +1,4 @@
-"""The flags that deployments start `fairlead sync`, `keeper`, `controller`, `serve` and
-`shadow` with.
+"""The flags that deployments start `fairlead sync`, `keeper`, `controller` and `serve` with.
 
 The commands read them (fairlead.cli), and fairlead.deployment.sidecars writes them. kube-mgmt gets
 the same flags, as far as it knows them. The defaults are those of fairlead.sync.sidecar.Options.
@@ -33,4 +32,3 @@ ROLL_OUT = "--roll-out"
 DEPLOYED = "--deployed"
 LISTEN = "--listen"
 WORKERS = "--workers"
-MATCHER = "--matcher"

@@ -10,21 +10,16 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 from fairlead.common.digests import digest
-from fairlead.deployment.names import NAMESPACE, SHADOW
+from fairlead.deployment.names import NAMESPACE, OPA
 from fairlead.pki import certificates
 from fairlead.policy.bundles import ScopedTokens
 
 VALID = timedelta(days=90)
 
 
-def _service_names(service: str) -> tuple[str, ...]:
-    """The names by which a Service is reached; API servers use the third one."""
-    name = f"{service}.{NAMESPACE}"
-    return (service, name, f"{name}.svc", f"{name}.svc.cluster.local", "localhost")
-
-
-SERVICE_NAMES = _service_names("opa")
-SHADOW_NAMES = _service_names(SHADOW)
+_NAME = f"{OPA}.{NAMESPACE}"
+SERVICE_NAMES = (OPA, _NAME, f"{_NAME}.svc", f"{_NAME}.svc.cluster.local", "localhost")
+"""The names by which OPA's Service is reached; API servers use the third one."""
 LOOPBACK = ("127.0.0.1", "::1")
 TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
 SCOPED_KEYS = ("token", "previous")
@@ -43,15 +38,10 @@ class Tls:
     ca: bytes
 
     @classmethod
-    def fresh(
-        cls,
-        valid: timedelta = VALID,
-        ips: Sequence[str] = LOOPBACK,
-        names: Sequence[str] = SERVICE_NAMES,
-    ) -> Tls:
-        """A new certificate, for a server behind its Service (by default OPA) and at `ips`."""
-        ca = certificates.CA.create(f"{NAMESPACE}-{names[0]}", valid)
-        pair = ca.issue(names[2], dns=names, ips=ips, server=True, valid=valid)
+    def fresh(cls, valid: timedelta = VALID, ips: Sequence[str] = LOOPBACK) -> Tls:
+        """A new certificate, for OPA behind its Service and at `ips`."""
+        ca = certificates.CA.create(f"{NAMESPACE}-{OPA}", valid)
+        pair = ca.issue(SERVICE_NAMES[2], dns=SERVICE_NAMES, ips=ips, server=True, valid=valid)
         return cls(pair.cert_pem, pair.key_pem, ca.cert_pem)
 
     @classmethod
@@ -79,23 +69,21 @@ class Tls:
             return self.ca
 
     @property
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         """How long the certificate and its CA are still valid; negative after the end of either."""
         return min(map(certificates.not_after, (self.certificate, self.issuer))) - datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A token of 256 bits, and a certificate (PEM) with its key and its CA (PEM); see Tls. `shadow`
-    is the certificate of `fairlead shadow`, if there is one, and `scoped` are the valid tokens of
-    each scope, the one to use first.
+    """A token of 256 bits, and a certificate (PEM) with its key and its CA (PEM); see Tls.
+    `scoped` are the valid tokens of each scope, the one to use first.
     """
 
     token: str = field(repr=False)
     certificate: bytes
     key: bytes = field(repr=False)
     ca: bytes
-    shadow: Tls | None = None
     scoped: ScopedTokens = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -104,22 +92,22 @@ class Credentials:
         return cls.of(fresh_token(), Tls.fresh(valid, ips))
 
     @classmethod
-    def of(cls, token: str, tls: Tls, shadow: Tls | None = None) -> Credentials:
-        """A token with a certificate, or two."""
-        return cls(token, tls.certificate, tls.key, tls.ca, shadow)
+    def of(cls, token: str, tls: Tls) -> Credentials:
+        """A token with a certificate."""
+        return cls(token, tls.certificate, tls.key, tls.ca)
 
-    def having(self, tls: Tls, shadow: Tls | None) -> Credentials:
-        """The same tokens with these certificates."""
-        return replace(Credentials.of(self.token, tls, shadow), scoped=self.scoped)
+    def having(self, tls: Tls) -> Credentials:
+        """These credentials with another certificate."""
+        return replace(Credentials.of(self.token, tls), scoped=self.scoped)
 
     def opening(self, scopes: Sequence[str]) -> Credentials:
-        """The same with tokens for just these scopes: those there are, and else new ones."""
+        """These credentials with tokens for just these scopes, new ones where missing."""
         return replace(
             self, scoped={name: self.scoped.get(name) or (fresh_token(),) for name in scopes}
         )
 
     def renewing(self, scopes: Iterable[str]) -> Credentials:
-        """The same with a new token for each of these scopes; the one before stays valid."""
+        """These credentials with a new token for each of the scopes; the old one stays valid."""
         renewed = {name: (fresh_token(), *self.scoped[name][:1]) for name in scopes}
         return replace(self, scoped={**self.scoped, **renewed})
 
@@ -128,7 +116,6 @@ class Credentials:
         cls,
         token: Mapping[str, str] | None,
         tls: Mapping[str, str] | None,
-        shadow: Mapping[str, str] | None = None,
         scoped: Mapping[str, Mapping[str, str] | None] = MappingProxyType({}),
     ) -> Credentials | None:
         """The credentials in the Secrets' data (base64), however old; None if data of the first two
@@ -142,7 +129,7 @@ class Credentials:
             return None
         valid = {name: _scoped_tokens(data) for name, data in scoped.items()}
         return replace(
-            cls.of(token_text, stored_tls, Tls.kept(shadow)),
+            cls.of(token_text, stored_tls),
             scoped={name: tokens for name, tokens in valid.items() if tokens},
         )
 
@@ -152,9 +139,9 @@ class Credentials:
         return Tls(self.certificate, self.key, self.ca)
 
     @property
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         """How long the certificate and its CA are still valid; negative after the end of either."""
-        return self.tls.left
+        return self.tls.remaining
 
     @property
     def digest(self) -> str:

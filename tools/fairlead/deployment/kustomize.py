@@ -26,9 +26,8 @@ from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import CREDENTIALS_ANNOTATION
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 KUSTOMIZATION, TRUST, RESTART = "kustomization.yaml", "trust.yaml", "restart.yaml"
 _OTHER_NAMES = ("kustomization.yml", "Kustomization")
@@ -56,14 +55,12 @@ class Written:
 
 
 def write(
-    settings: Settings,
+    policies: PolicySet,
     base: Path,
-    folder: Path | None = None,
     *,
     sidecar: str | None = None,
     secrets: Path | None = None,
     renew: bool = False,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> Written:
     """Write the base into the folder `base`. With `secrets`, write the overlay beside that file.
@@ -78,12 +75,10 @@ def write(
             "it"
         )
     secrets_file, files = render.render_files(
-        settings,
-        folder,
+        policies,
         sidecar=sidecar,
         secrets=secrets,
         renew=renew,
-        final_state=final_state,
         progress=progress,
     )
     parts = {name: _split(objects) for name, objects in files.items()}
@@ -154,12 +149,12 @@ def _kustomization(content: Manifest) -> str:
 
 def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
     """The objects without anything derived from credentials, and the patches that add that."""
-    rest, patches = [], []
+    remaining, patches = [], []
     # A copy through JSON, because parts that a YAML anchor repeats are one Python object.
     for manifest in json.loads(json.dumps(objects)):
         if manifest["kind"] == "Secret":
             continue
-        rest.append(manifest)
+        remaining.append(manifest)
         added: Manifest = {}
         if manifest["kind"].endswith("WebhookConfiguration"):
             webhooks = [
@@ -193,7 +188,7 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
                     **added,
                 }
             )
-    return rest, patches
+    return remaining, patches
 
 
 def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
@@ -212,10 +207,10 @@ def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
     for folder in dict.fromkeys(path.parent for path in texts):
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder}: is no folder: name another one")
-        for other in (folder / name for name in _OTHER_NAMES):
-            if other.exists():
+        for file in (folder / name for name in _OTHER_NAMES):
+            if file.exists():
                 raise UsageError(
-                    f"{other}: kustomize takes no two kustomizations: move it away, or name "
+                    f"{file}: kustomize takes no two kustomizations: move it away, or name "
                     "another folder"
                 )
 

@@ -19,9 +19,9 @@ from fairlead.common import paths
 from fairlead.common.digests import digest
 from fairlead.deployment import (
     access,
+    engine_names,
     names,
     pod_sizes,
-    shadowing,
     sidecars,
     webhooks,
 )
@@ -29,10 +29,8 @@ from fairlead.deployment.credentials import (
     LOOPBACK,
     SERVICE_NAMES,
     Credentials,
-    Tls,
     scoped_data,
 )
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     KEEPER,
     NAMESPACE,
@@ -44,9 +42,7 @@ from fairlead.deployment.names import (
     RENEWED_BY,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
-    SHADOW,
 )
-from fairlead.deployment.shadowing import Engines, Pair
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
@@ -63,7 +59,6 @@ _GUARDS = (
     "82-node-labels.yaml.j2",
 )
 _ASKING = ("85-size.yaml.j2", "90-webhook.yaml.j2", "91-final-state.yaml.j2")
-_NOBODY = Tls(b"", b"", b"")
 
 
 def render_objects(
@@ -72,11 +67,7 @@ def render_objects(
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
-    replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
-    pair: Pair | None = None,
-    shadow_url: str | None = None,
-    final_state: FinalState | None = None,
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them; see `render_files` for the arguments."""
     files = render_files(
@@ -84,11 +75,7 @@ def render_objects(
         bundle,
         credentials,
         webhook_url=webhook_url,
-        replicas=replicas,
         sidecar=sidecar,
-        pair=pair,
-        shadow_url=shadow_url,
-        final_state=final_state,
     )
     return [manifest for objects in files.values() for manifest in objects]
 
@@ -119,30 +106,19 @@ def render_files(
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
-    replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
-    pair: Pair | None = None,
-    shadow_url: str | None = None,
-    final_state: FinalState | None = None,
     templates: Collection[str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """All objects by file, named like their template without `.j2`, in the order to apply them.
 
     Args:
-        webhook_url: where the API server calls OPA, instead of its Service.
-        replicas: the number of OPA's pods, instead of the settings' number.
+        webhook_url: where the API server calls OPA, instead of its Service. OPA runs beside the
+            cluster then: its nodes are simulated, and a pod of OPA would only seem to run.
         sidecar: what keeps each OPA current.
-        pair: the engines, if one of them decides beside the other. Nothing then asks a server that
-            does not enforce the policies, but what compares the two.
-        shadow_url: where the API server calls `fairlead shadow`, instead of its Service.
-        final_state: the admission policies that check the final state, which stand in place of
-            webhooks if they are in force.
         templates: those to render; None for all.
     """
     sidecar.require(settings)
-    engines = pair.engines if pair else Engines(sidecar.engine)
     active = bundle.active(settings)
-    asked = webhooks.of(active, settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
     environment = _templates()
     values = {
@@ -150,7 +126,7 @@ def render_files(
         "settings": settings,
         "size": pod_sizes,
         "names": names,
-        "policies": policies(settings, bundle, sidecar.engine, pair, final_state),
+        "policies": policies(settings, bundle, sidecar.engine),
         "bundle": bundle,
         "credentials": credentials,
         "file_modules": bundles.file_modules([credentials.token], credentials.scoped),
@@ -162,20 +138,8 @@ def render_files(
             "service": OPA,
             "url": webhook_url,
             "ca": credentials.ca if settings.certificates.by == "fairlead" else None,
-            "reduces": engines.asked == OPA_ENGINE,  # its proxy, reviews of what is too large
+            "reduces": sidecar.engine == OPA_ENGINE,  # its proxy, reviews of what is too large
         },
-        "shadow_server": {
-            "service": SHADOW,
-            "url": shadow_url,
-            "ca": (credentials.shadow or _NOBODY).ca,
-            "reduces": False,
-        },
-        "shadow": engines.shadow,
-        "shadow_tls": credentials.shadow or _NOBODY,
-        "shadow_arguments": shadowing.arguments(
-            f"0.0.0.0:{arguments.OPA_PORT}", f"https://{SERVICE_NAMES[2]}"
-        ),
-        "shadow_liveness": shadowing.LIVENESS,
         "access_arguments": access.arguments(
             settings.access,
             f"https://{SERVICE_NAMES[2]}",
@@ -187,10 +151,8 @@ def render_files(
         else [],
         "access_liveness": access.LIVENESS,
         "access_token": access.TOKEN,
-        "opa_ca": shadowing.OPA_CA,
-        "replicas": settings.replicas if replicas is None else replicas,
-        "webhooks": final_state.left(asked) if final_state else asked,
-        "final_state": final_state,
+        "replicas": 0 if webhook_url else settings.replicas,
+        "webhooks": webhooks.of(active, settings),
         "files": arguments.MOUNTED,
         "opa_port": arguments.OPA_PORT,
         "drain": arguments.DRAIN,
@@ -253,7 +215,6 @@ def render_files(
             yaml.load_all(environment.get_template(name).render(values), yaml.CSafeLoader)
         )
         for name in sorted(templates or environment.list_templates(filter_func=_is_whole))
-        if templates or name not in _ASKING or engines.enforcing in shadowing.ASKED
     }
 
 
@@ -288,18 +249,13 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
 
 
 def policies(
-    settings: Settings,
-    bundle: bundles.Bundle,
-    engine: str = OPA_ENGINE,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
+    settings: Settings, bundle: bundles.Bundle, engine: str = OPA_ENGINE
 ) -> dict[str, Any]:
-    """The ConfigMap of the policies, the same as in `render_objects`, of one engine or a pair."""
+    """The ConfigMap of the policies, the same as in `render_objects`."""
     annotations = {
         REVISION_ANNOTATION: bundle.revision,
         SETTINGS_ANNOTATION: json.dumps(settings.deployed_document()),
-        **(pair or Engines(engine)).annotations,
-        **(final_state.annotations if final_state else {}),
+        **engine_names.annotations_of(engine),
     }
     return policies_of(bundle.modules, annotations)
 

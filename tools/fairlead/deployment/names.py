@@ -16,7 +16,6 @@ CLUSTER_ROLES = (
     "fairlead-keeper",
     "fairlead-opa",
     "fairlead-pool-admin",
-    "fairlead-shadow",
 )
 """The ClusterRoles, and the ClusterRoleBindings of the same names."""
 
@@ -30,12 +29,6 @@ ACCESS = "fairlead-access"
 guard of these bindings."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
-SHADOW = "fairlead-shadow"
-"""The Deployment that compares the shadow with what enforces the policies, its Service, service
-account and ClusterRole, and the ConfigMap with its report."""
-SHADOW_WEBHOOKS = "compare.fairlead.dev"
-"""The webhook configuration by which API servers tell it of requests. They call webhooks in the
-order of these names: it comes before WEBHOOKS, whose refusal would end the request."""
 POLICIES = "fairlead-policies"
 """The ConfigMap with the policies."""
 HISTORY = "fairlead-history"
@@ -49,7 +42,6 @@ def scoped_secret(scope: str) -> str:
 
 
 TLS_SECRET = "opa-tls"  # noqa: S105 - a name
-SHADOW_SECRET = "fairlead-shadow-tls"  # noqa: S105 - a name
 
 PART_OF = "app.kubernetes.io/part-of"
 """The label of all objects; its value is `fairlead`."""
@@ -72,23 +64,8 @@ OPA_ENGINE, PYTHON_ENGINE = "opa", "python"
 """The engines that API servers ask by webhooks, and that run in the pods of the Deployment."""
 CEL_ENGINE = "cel"
 """The engine whose policies API servers evaluate themselves."""
-SHADOW_ANNOTATION = "fairlead.dev/shadow"
-"""The annotation of the same ConfigMap that names the engine that decides beside it, without
-effect."""
 OBJECTS = "objects.yaml"
 """The key of that ConfigMap with the objects by which such an engine enforces the policies."""
-OBJECTS_ANNOTATION = "fairlead.dev/objects"
-"""The annotation of that ConfigMap with the same objects (gzip, base64), if another engine decides
-beside it: OPA's sidecars load whatever is in the data. All annotations have at most 256 KiB."""
-FINAL_STATE_LABEL = "fairlead.dev/final-state"
-"""The label of the admission policies, and their bindings, that check the final state in place of a
-webhook; its value is the intent."""
-FINAL_STATE_ANNOTATION = "fairlead.dev/final-state"
-"""The annotation of the ConfigMap with the policies that holds these objects, as OBJECTS_ANNOTATION
-does."""
-IN_PLACE_ANNOTATION = "fairlead.dev/final-state-by"
-"""The annotation of the same ConfigMap that says that they are in force, in place of the webhooks;
-its value is `policy`."""
 PARAMETERS_GROUP = "policy.fairlead.dev"
 """The API group of the parameters of admission policies, and of PlacementPolicies."""
 PLACEMENT_POLICIES = ("placementpolicies", "PlacementPolicy", "v1")

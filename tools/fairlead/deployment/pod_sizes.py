@@ -283,7 +283,7 @@ def _counted(shape: Any, field: str = "") -> Any:
     "parts" stands beside the shape of containers and volumes.
     """
     if isinstance(shape, Mapping):
-        return {name: _counted(below, name) for name, below in shape.items()}
+        return {name: _counted(inner, name) for name, inner in shape.items()}
     if isinstance(shape, list):
         return [_counted(shape[0]), *(["parts"] if field in _PARTS else [])]
     return "all" if shape in (FIELDS, NONE) else None
@@ -318,15 +318,15 @@ def _size(value: Any, shape: Any, field: str = "") -> tuple[int, int]:
         return 0, 0
     if shape in (FIELDS, NONE):
         inside = value if isinstance(value, list) else value.values()
-        return len(value) + sum(_size(each, shape)[0] for each in inside), 0
-    below: list[tuple[int, int]] = []
+        return len(value) + sum(_size(item, shape)[0] for item in inside), 0
+    sizes: list[tuple[int, int]] = []
     if isinstance(shape, Mapping) and isinstance(value, Mapping):
-        below = [_size(value[name], shape[name], name) for name in shape.keys() & value.keys()]
+        sizes = [_size(value[name], shape[name], name) for name in shape.keys() & value.keys()]
     elif isinstance(shape, list) and isinstance(value, list):
-        below = [_size(each, shape[0]) for each in value]
-    own = 0 if isinstance(shape, Mapping) and "" not in shape else len(value)
-    parts = own if isinstance(shape, list) and field in _PARTS else 0
-    return own + sum(each[0] for each in below), parts + sum(each[1] for each in below)
+        sizes = [_size(item, shape[0]) for item in value]
+    count = 0 if isinstance(shape, Mapping) and "" not in shape else len(value)
+    parts = count if isinstance(shape, list) and field in _PARTS else 0
+    return count + sum(item[0] for item in sizes), parts + sum(item[1] for item in sizes)
 
 
 def judgeable(kind: Kind) -> str:
@@ -349,52 +349,55 @@ def judgeable(kind: Kind) -> str:
 
 def _values(shape: Shape, at: str, numbers: Iterator[int]) -> Iterator[str]:
     """The lengths of all lists and maps."""
-    if leaves := [field for field, below in shape.items() if below is None]:
+    if leaves := [field for field, inner in shape.items() if inner is None]:
         yield _lengths(leaves, at)
-    seen: list[Any] = []
-    for field, below in shape.items():
-        if below == FIELDS:
+    shapes: list[Any] = []
+    for field, inner in shape.items():
+        if inner == FIELDS:
             yield f"(has({at}.{field}) ? {_fields(f'{at}.{field}', _DEPTH)} : 0)"
-        elif below == NONE:
+        elif inner == NONE:
             yield f"(has({at}.{field}) ? {MOST_VALUES + 1} : 0)"
-        elif below is not None and below not in seen:
-            seen.append(below)
+        elif inner is not None and inner not in shapes:
+            shapes.append(inner)
             yield _each(
-                [other for other, same in shape.items() if same == below], below, at, numbers
+                [name for name, other_shape in shape.items() if other_shape == inner],
+                inner,
+                at,
+                numbers,
             )
 
 
 def _lengths(fields: Iterable[str], at: str) -> str:
     """The sum of the lengths of these fields. The field "" is the object itself."""
-    own = f" + size({at})" if "" in fields else ""
+    term = f" + size({at})" if "" in fields else ""
     names = [field for field in fields if field]
     if len(names) == 1:
-        return f"({_is_there(names, f'{at}.{names[0]}')} ? size({at}.{names[0]}) : 0){own}"
-    return f"{_names(names)}.map(k, {_is_there(names, f'{at}[k]')} ? size({at}[k]) : 0).sum(){own}"
+        return f"({_is_there(names, f'{at}.{names[0]}')} ? size({at}.{names[0]}) : 0){term}"
+    return f"{_names(names)}.map(k, {_is_there(names, f'{at}[k]')} ? size({at}[k]) : 0).sum(){term}"
 
 
-def _each(fields: list[str], below: Any, at: str, numbers: Iterator[int]) -> str:
+def _each(fields: list[str], shape: Any, at: str, numbers: Iterator[int]) -> str:
     """The number of values in these fields, which all have the same shape."""
     number = next(numbers)
     key, item = f"k{number}", f"v{number}"
-    here = f"{at}.{fields[0]}" if len(fields) == 1 else f"{at}[{key}]"
-    if isinstance(below, list):
-        inner = f"size({here}) + {here}.map({item}, {_sum(_values(below[0], item, numbers))}).sum()"
+    path = f"{at}.{fields[0]}" if len(fields) == 1 else f"{at}[{key}]"
+    if isinstance(shape, list):
+        inner = f"size({path}) + {path}.map({item}, {_sum(_values(shape[0], item, numbers))}).sum()"
     else:
-        inner = _sum(_values(below, here, numbers))
+        inner = _sum(_values(shape, path, numbers))
     if len(fields) == 1:
-        return f"({_is_there(fields, here)} ? {inner} : 0)"
-    return f"{_names(fields)}.map({key}, {_is_there(fields, here)} ? {inner} : 0).sum()"
+        return f"({_is_there(fields, path)} ? {inner} : 0)"
+    return f"{_names(fields)}.map({key}, {_is_there(fields, path)} ? {inner} : 0).sum()"
 
 
-def _is_there(fields: Iterable[str], here: str) -> str:
-    """Whether the object has one of the fields, which is `here`: x.field, or x[key]."""
-    if here.endswith("]"):
-        at, _, key = here[:-1].rpartition("[")
-        there = f"{key} in {at}"
+def _is_there(fields: Iterable[str], path: str) -> str:
+    """Whether the object has one of the fields, which is `path`: x.field, or x[key]."""
+    if path.endswith("]"):
+        at, _, key = path[:-1].rpartition("[")
+        condition = f"{key} in {at}"
     else:
-        there = f"has({here})"
-    return there if _NULLABLE.isdisjoint(fields) else f"{there} && {here} != null"
+        condition = f"has({path})"
+    return condition if _NULLABLE.isdisjoint(fields) else f"{condition} && {path} != null"
 
 
 def _fields(at: str, depth: int) -> str:
@@ -406,8 +409,8 @@ def _fields(at: str, depth: int) -> str:
     if depth == 0:
         return f"size({at}) * {MOST_VALUES + 1}"
     key, value = f"p{depth}", f"f{depth}"
-    below = f"{at}.map({key}, {at}[{key}]).map({value}, {_fields(value, depth - 1)})"
-    return f"size({at}) + {below}.sum()"
+    term = f"{at}.map({key}, {at}[{key}]).map({value}, {_fields(value, depth - 1)})"
+    return f"size({at}) + {term}.sum()"
 
 
 def _names(fields: Iterable[str]) -> str:

@@ -9,12 +9,10 @@ from typing import Any
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
-from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
-from fairlead.deployment.final_states import FinalState
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.secrets_file import SecretsFile, load
-from fairlead.deployment.shadowing import Pair
-from fairlead.policy import bundles, staging, token_scopes
-from fairlead.settings.models import Settings
+from fairlead.policy import staging, token_scopes
+from fairlead.policy.policy_set import PolicySet
 
 
 @dataclass(frozen=True)
@@ -31,33 +29,26 @@ class Rendered:
 
 
 def render(
-    settings: Settings,
-    folder: Path | None = None,
+    policies: PolicySet,
     *,
     sidecar: str | None = None,
     secrets: Path | None = None,
     renew: bool = False,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> Rendered:
     """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
 
-    The policies are those of `folder`, or the project's, and `final_state` has the admission
-    policies that check final states. With `secrets`, the Secrets are kept in that file instead (see
-    secrets_file): the first call makes them, later calls read them, and `renew` replaces them.
+    With `secrets`, the Secrets are kept in that file instead (see secrets_file): the first call
+    makes them, later calls read them, and `renew` replaces them.
 
     Raises UsageError if the settings do not suit a cluster of pods, and InputError if the file
     cannot be used.
     """
     secrets_file, files = render_files(
-        settings,
-        folder,
+        policies,
         sidecar=sidecar,
         secrets=secrets,
         renew=renew,
-        pair=pair,
-        final_state=final_state,
         progress=progress,
     )
     if secrets_file is None:
@@ -73,40 +64,33 @@ def render(
 
 
 def render_files(
-    settings: Settings,
-    folder: Path | None,
+    policies: PolicySet,
     *,
     sidecar: str | None,
     secrets: Path | None,
     renew: bool,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> tuple[SecretsFile | None, dict[str, list[dict[str, Any]]]]:
     """The file of credentials, if `secrets` names one, and all objects by file, Secrets included.
 
     Writes nothing. Raises UsageError, InputError.
     """
+    settings = policies.settings
     if renew and secrets is None:
         raise UsageError("--renew replaces the credentials in a file: name it with --secrets")
     if too_short := settings.certificates.too_short_for_kubelets():
         raise UsageError(too_short)
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
-    chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
-    bundle = bundles.bundle(settings, folder)
-    bundle = pair.marked(bundle) if pair else bundle
-    bundle = staging.deployed(bundle, settings, chosen.engine, progress)
+    component = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
+    staged = staging.staged(policies, component.engine, progress)
     credentials = (
         secrets_file.credentials
         if secrets_file
         else Credentials.fresh(valid=settings.certificates.valid)
     )
     credentials = credentials.opening(token_scopes.wanted(settings))
-    if pair:
-        shadow = Tls.fresh(settings.certificates.valid, names=SHADOW_NAMES)
-        credentials = credentials.having(credentials.tls, shadow)
     return secrets_file, manifests.render_files(
-        settings, bundle, credentials, sidecar=chosen, pair=pair, final_state=final_state
+        settings, staged.bundle, credentials, sidecar=component
     )
 
 

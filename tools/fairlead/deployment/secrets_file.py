@@ -74,25 +74,25 @@ class SecretsFile:
             raise UsageError(
                 f"{self.path}: cannot be written ({error.strerror}): name another file"
             ) from error
-        made = [f"Secret {secret['metadata']['name']}" for secret in missing]
+        names = [f"Secret {secret['metadata']['name']}" for secret in missing]
         return self.news or (
-            f"{self.path}: {' and '.join(made)} made"
-            if made
+            f"{self.path}: {' and '.join(names)} made"
+            if names
             else f"{self.path}: the authz policy changed, and with it the Secret {TOKEN_SECRET}"
         )
 
 
-def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
+def load(path: Path, policy: Certificates = DEFAULT, *, renew: bool = False) -> SecretsFile:
     """The credentials of the file, or new ones if it does not exist; writes nothing.
 
-    A certificate is replaced when it is due by `chosen`; with `renew`, certificate and tokens are
+    A certificate is replaced when it is due by `policy`; with `renew`, certificate and tokens are
     replaced now. The old CA stays trusted beside the new one, as pods may still serve the old
     certificate. Raises InputError if the file does not hold both Secrets.
     """
     if not path.exists():
         return SecretsFile(
             path,
-            Credentials.fresh(valid=chosen.valid),
+            Credentials.fresh(valid=policy.valid),
             (),
             f"{path}: made, with a new token and certificate",
         )
@@ -103,13 +103,13 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
     }
     scoped = {scope: secrets.pop(scoped_secret(scope), None) for scope in SCOPES}
     count = len(documents) - len(list(filter(None, scoped.values())))
-    if chosen.by == "cert-manager" and secrets.keys() == {TOKEN_SECRET}:
+    if policy.by == "cert-manager" and secrets.keys() == {TOKEN_SECRET}:
         return _of_token(
             path,
             secrets[TOKEN_SECRET],
             scoped,
             [document.value for document in documents],
-            chosen,
+            policy,
             renew=renew,
         )
     if count != 2 or secrets.keys() != {TOKEN_SECRET, TLS_SECRET}:
@@ -126,16 +126,14 @@ def load(path: Path, chosen: Certificates = DEFAULT, *, renew: bool = False) -> 
             path, f"holds no token and certificate that can be used ({error}): {_WAY_OUT}"
         ) from error
     news = None
-    if renew or credentials.left <= chosen.renewal:
-        fresh = Credentials.fresh(valid=chosen.valid)
+    if renew or credentials.remaining <= policy.renewal:
+        fresh = Credentials.fresh(valid=policy.valid)
         token = fresh.token if renew else credentials.token
         if renew:
             credentials = credentials.renewing(credentials.scoped)
         credentials = replace(fresh, token=token, ca=fresh.ca + issuer, scoped=credentials.scoped)
-        until = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
-        news = (
-            f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {until}"
-        )
+        end = f"{certificates.not_after(fresh.certificate):%Y-%m-%d}"
+        news = f"{path}: {'token and certificate' if renew else 'certificate'} renewed, until {end}"
     return SecretsFile(path, credentials, [document.value for document in documents], news)
 
 
@@ -144,14 +142,14 @@ def _of_token(
     data: Mapping[str, str],
     scoped: Mapping[str, Mapping[str, str] | None],
     documents: list[dict[str, Any]],
-    chosen: Certificates,
+    policy: Certificates,
     *,
     renew: bool,
 ) -> SecretsFile:
     """A file with only tokens, for clusters where cert-manager keeps the certificate. Raises
     InputError.
     """
-    fresh = Credentials.fresh(valid=chosen.valid)
+    fresh = Credentials.fresh(valid=policy.valid)
     tls = {key: b64encode(value).decode() for key, value in fresh.tls.files.items()}
     credentials = Credentials.kept(data, tls, scoped=scoped)
     if credentials is None:

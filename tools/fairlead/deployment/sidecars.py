@@ -250,14 +250,14 @@ class Serve:
     liveness = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, startup=60)
 
     def require(self, settings: Settings) -> None:
-        for key, given in (
+        for key, value in (
             ("maxStaleness", settings.max_staleness),
             ("placementPolicies", settings.placement_policies),
             ("replicate", settings.replicate),
             ("decisionLogs.service", settings.decision_logs.service),
             ("decisionLogs.sample", settings.decision_logs.sample != 1),
         ):
-            if given:
+            if value:
                 raise UsageError(
                     f"{key} is about OPA, and has no effect with the engine {self.engine}: leave "
                     "it out"
@@ -305,12 +305,12 @@ def replication(replicated: Iterable[Resource]) -> list[str]:
 
 def renewal(settings: Settings) -> list[str]:
     """The flags for the renewal of the certificate; none if Fairlead does not renew it."""
-    chosen = settings.certificates
-    if chosen.by != "fairlead":
+    policy = settings.certificates
+    if policy.by != "fairlead":
         return []
     return [
-        f"{flags.CERTIFICATE_LIFE}={chosen.life}",
-        f"{flags.RENEW_BEFORE}={durations.text(chosen.renewal)}",
+        f"{flags.CERTIFICATE_LIFE}={policy.life}",
+        f"{flags.RENEW_BEFORE}={durations.text(policy.renewal)}",
     ]
 
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairlead.common.first_webhooks import FIRST_WEBHOOKS
+from fairlead.settings.first_webhooks import FIRST_WEBHOOKS
 
 MARK = "fairlead.dev/disabled"
 """The key of the two expressions that contradict each other."""
@@ -52,10 +52,10 @@ class Record:
     @property
     def sentence(self) -> str:
         """What `fairlead status` and others say."""
-        since = f" at {self.since}" if self.since else ""
+        time = f" at {self.since}" if self.since else ""
         reason = f" ({self.reason})" if self.reason else ""
         return (
-            f"{self.intent} was disabled{since} by {self.by or 'somebody unknown'}{reason}: it "
+            f"{self.intent} was disabled{time} by {self.by or 'somebody unknown'}{reason}: it "
             "decides nothing until `fairlead enable`"
         )
 
@@ -70,19 +70,8 @@ def size_policy(webhook: str) -> str:
     """The name of the admission policy that refuses objects too large for this webhook. Not every
     webhook has one.
     """
-    return _policy(webhook, "size")
-
-
-def final_state_policy(webhook: str) -> str:
-    """The name of the admission policy, and of its binding, that checks the final state of the
-    requests of this webhook, in place of another one. Not every webhook has one.
-    """
-    return _policy(webhook, "final-state")
-
-
-def _policy(webhook: str, purpose: str) -> str:
     parts = webhook.removesuffix(_DOMAIN).removeprefix(FINAL_STATE).split(".")
-    return f"fairlead-{'-'.join(reversed(parts))}-{purpose}"
+    return f"fairlead-{'-'.join(reversed(parts))}-size"
 
 
 def intents(configuration: Mapping[str, Any]) -> set[str]:
@@ -171,20 +160,20 @@ def is_off(selector: Mapping[str, Any] | None) -> bool:
 
 
 def off(selector: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The selector with the expressions of NOTHING; `on` takes them out again."""
+    """The selector, changed to match nothing; `on` restores it."""
     without = on(selector)
     return {**without, "matchExpressions": [*without.get("matchExpressions", ()), *NOTHING]}
 
 
 def on(selector: Mapping[str, Any] | None) -> dict[str, Any]:
     """The selector without the expressions of NOTHING."""
-    rest = {key: part for key, part in (selector or {}).items() if key != "matchExpressions"}
+    fields = {key: part for key, part in (selector or {}).items() if key != "matchExpressions"}
     expressions = [
         expression
         for expression in (selector or {}).get("matchExpressions") or ()
         if expression["key"] != MARK
     ]
-    return {**rest, "matchExpressions": expressions} if expressions else rest
+    return {**fields, "matchExpressions": expressions} if expressions else fields
 
 
 def kept(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> Mapping[str, Any]:

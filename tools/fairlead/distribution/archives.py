@@ -48,19 +48,13 @@ class Archive:
         return signed if isinstance(signed, int) and SIGNATURES in self.files else None
 
     @property
-    def expires(self) -> int | None:
-        """Until when OPAs decide by it, in seconds of Unix time; None if it has no end."""
-        expires = self._metadata.get("expires")
-        return expires if isinstance(expires, int) else None
-
-    @property
     def _metadata(self) -> Mapping[str, Any]:
         metadata = self.manifest.get("metadata")
         return metadata if isinstance(metadata, dict) else {}
 
     def with_metadata(self, **values: Any) -> Archive:
-        """The same without its signature, and with these values in the manifest's metadata; those
-        that are None are left out.
+        """This bundle without its signature, and with these values in its manifest's metadata;
+        values that are None are left out.
         """
         metadata = {key: value for key, value in {**self._metadata, **values}.items() if value}
         files = {path: content for path, content in self.files.items() if path != SIGNATURES}
@@ -103,21 +97,21 @@ def read(path: Path) -> Archive:
     return unpacked(packed, path)
 
 
-def unpacked(packed: bytes, place: object) -> Archive:
-    """The bundle of these bytes; messages name it by `place`. Raises InputError."""
+def unpacked(packed: bytes, origin: object) -> Archive:
+    """The bundle of these bytes; messages name it by `origin`. Raises InputError."""
     try:
         files = _files(packed)
         manifest = json.loads(files.pop(MANIFEST))
     except (OSError, EOFError, tarfile.TarError, ValueError, RecursionError) as error:
         raise InputError(
-            place, f"is no bundle ({error}): build it again by `fairlead bundle build`"
+            origin, f"is no bundle ({error}): build it again by `fairlead bundle build`"
         ) from error
     except KeyError as error:
         raise InputError(
-            place, "has no .manifest: build it again by `fairlead bundle build`"
+            origin, "has no .manifest: build it again by `fairlead bundle build`"
         ) from error
     if not isinstance(manifest, dict):
-        raise InputError(place, "has a .manifest that is no object: build the bundle again")
+        raise InputError(origin, "has a .manifest that is no object: build the bundle again")
     return Archive(files, manifest)
 
 
@@ -133,8 +127,8 @@ def _files(packed: bytes) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
         for member in archive:
             # A sparse file has any size, with few bytes in the tar.
-            whole = member.isreg() and not member.issparse()
-            content = archive.extractfile(member) if whole else None
+            is_regular = member.isreg() and not member.issparse()
+            content = archive.extractfile(member) if is_regular else None
             parts = PurePosixPath(member.name.lstrip("/")).parts
             path = "/".join(parts)
             if content is None or not parts or ".." in parts or path in files:

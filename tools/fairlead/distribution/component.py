@@ -115,9 +115,9 @@ def _network(url: str) -> dict[str, Any]:
     return _patch("networking.k8s.io/v1", "NetworkPolicy", _NAME, spec=spec)
 
 
-def _patch(version: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
+def _patch(version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
     metadata = {"name": name, "namespace": NAMESPACE}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
 
 
 def _yaml(value: Any) -> str:

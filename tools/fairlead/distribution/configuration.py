@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlsplit
 
-from fairlead.distribution import exchanges, registry
+from fairlead.common.errors import UsageError
 from fairlead.distribution.archives import LARGEST, POLICIES
 from fairlead.distribution.contents import DECISION
-from fairlead.distribution.registry import Repository
+from fairlead.distribution.repositories import Repository
 from fairlead.distribution.signatures import PublicKey, claim
 
-WAIT = 50
-"""Seconds for which a server may let an OPA wait for a new bundle (long polling). Proxies and load
-balancers often end a request after 60."""
 _DELAYS = (10, 20)
-"""The least and the most seconds between two requests to a server that does not let OPAs wait, and
-the most after a failure."""
+"""The least and the most seconds between two requests to the server."""
 _SERVICE = "bundles"
 PERSISTED = PurePath("/var/lib/fairlead/opa")
 
@@ -29,7 +27,7 @@ class Following:
     """What an OPA follows: the URL of the server, the bundles, and the keys that may sign them.
 
     `ca` and `token` are files on the OPA's machine. `since` is the time before which no signature
-    counts. `labels` are what the OPA is called in its reports, besides its id. With `plain`, a
+    counts. `labels` are what the OPA is called in its logs, besides its id. With `plain`, a
     registry speaks HTTP without TLS.
     """
 
@@ -47,7 +45,7 @@ class Following:
     @property
     def repository(self) -> Repository | None:
         """Where a registry has the bundles; None if an HTTP server does. Raises UsageError."""
-        return Repository.parse(self.url) if registry.is_registry(self.url) else None
+        return Repository.parse(self.url)
 
     @property
     def server(self) -> str:
@@ -68,7 +66,7 @@ def document(following: Following) -> dict[str, Any]:
     if following.ca:
         service["tls"] = {"ca_cert": str(following.ca), "system_ca_required": False}
     if following.token:
-        exchanges.require_private(following.server)
+        _require_private(following.server)
         bearer = {"token_path": str(following.token)}
         service["credentials"] = {
             "bearer": {**bearer, **({"scheme": "Basic"} if repository else {})}
@@ -84,28 +82,38 @@ def document(following: Following) -> dict[str, Any]:
         },
         "bundles": {name: _bundle(name, following.scope, repository) for name in following.names},
         "persistence_directory": str(following.persisted),
-        **({} if repository else {"status": {"service": _SERVICE}}),  # a registry takes no reports
         **({"labels": labels} if labels else {}),
         **({"default_decision": DECISION} if POLICIES in following.names else {}),
     }
 
 
-def resource(name: str) -> str:
-    """The path of a bundle below the server's URL."""
-    return f"bundles/{name}.tar.gz"
-
-
 def _bundle(name: str, scope: str, repository: Repository | None) -> dict[str, Any]:
-    least, most = _DELAYS
-    polling = {"min_delay_seconds": least, "max_delay_seconds": most}
-    if repository is None:
-        polling["long_polling_timeout_seconds"] = WAIT
+    minimum, maximum = _DELAYS
     return {
         "service": _SERVICE,
-        "resource": repository.image(name) if repository else resource(name),
+        "resource": repository.image(name) if repository else f"bundles/{name}.tar.gz",
         "persist": True,
         "size_limit_bytes": LARGEST,  # of each file; OPA reads all before it verifies them
         # With this block, OPA refuses a bundle without a signature.
         "signing": {"scope": claim(scope, name)},
-        "polling": polling,
+        "polling": {"min_delay_seconds": minimum, "max_delay_seconds": maximum},
     }
+
+
+def _require_private(url: str) -> None:
+    """Raises UsageError if others could read what OPA sends to the URL: without TLS, a token or a
+    password may go to the same machine only.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+        raise UsageError(
+            f"--token-file: {parts.scheme}://{parts.netloc.rpartition('@')[2]} has no TLS, so "
+            "others could read the token: use https, or leave the token out"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

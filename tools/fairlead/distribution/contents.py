@@ -37,12 +37,12 @@ def policies(settings: Settings, source: Path | None, progress: Progress) -> Arc
     bundle = bundles.bundle(settings, source, signed=True)
     staging.require_free_packages(bundle.modules, bundle.sources, progress)
     for key, text in bundle.modules.items():
-        if found := _WHOLE.search(text):
+        if hit := _WHOLE.search(text):
             raise InputError(
                 bundle.sources.get(key, key),
                 "names all of data.system, which has another name in a bundle: name a rule, such "
                 "as data.system.main",
-                line=text.count("\n", 0, found.start()) + 1,
+                line=text.count("\n", 0, hit.start()) + 1,
             )
     modules = {
         key: _OF_SYSTEM.sub(f"data.{_ADMISSION}.", _SYSTEM.sub(f"package {_ADMISSION}", text))
@@ -60,8 +60,8 @@ def _root(package: str) -> str:
     """The part of OPA's data that a bundle with this package owns: `system.health`, and of others
     all below their first name.
     """
-    first, *rest = package.split(".")
-    return "/".join((first, *rest)) if first == "system" else first
+    first, *segments = package.split(".")
+    return "/".join((first, *segments)) if first == "system" else first
 
 
 def data(documents: Mapping[str, Any]) -> Archive:
@@ -89,9 +89,11 @@ def documents(paths: Iterable[Path], namespaces: Path | None, labels: list[str])
                 raise InputError(path, "is no mapping: name the documents of OPA's data", line=1)
             for name, value in document.value.items():
                 if name in ("system", "signed_bundle") or name in merged:
-                    why = "stands in another file" if name in merged else "is OPA's own"
+                    problem = "stands in another file" if name in merged else "is OPA's own"
                     raise InputError(
-                        path, f"the document {name!r} {why}: remove it", line=document.line((name,))
+                        path,
+                        f"the document {name!r} {problem}: remove it",
+                        line=document.line((name,)),
                     )
                 merged[name] = value
     if namespaces is not None:
@@ -107,8 +109,8 @@ def _namespaces(path: Path, labels: list[str]) -> dict[str, Any]:
     thin: dict[str, Any] = {}
     for document in files.read_yaml(path):
         value = document.value
-        listed = isinstance(value, dict) and str(value.get("kind", "")).endswith("List")
-        for item in value.get("items") or () if listed else (value,):
+        is_list = isinstance(value, dict) and str(value.get("kind", "")).endswith("List")
+        for item in value.get("items") or () if is_list else (value,):
             metadata = item.get("metadata") if isinstance(item, dict) else None
             if not isinstance(metadata, dict) or item.get("kind") != "Namespace":
                 raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,10 +11,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from fairlead.common.digests import digest
-from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.errors import InputError, UsageError
 from fairlead.distribution.archives import NAMES, SIGNATURES, Archive
 from fairlead.opa import bundle_files
-from fairlead.opa.bundle_files import Verification
 
 SCOPE = "fairlead"
 """The scope of signatures, unless a flag names another. A slash and the bundle's name follow, so
@@ -39,10 +37,6 @@ class PublicKey:
     def key_id(self) -> str:
         """12 hex digits that identify the key."""
         return digest(self.pem)
-
-    def verification(self, name: str, scope: str) -> Verification:
-        """How a bundle with this name is verified by the key."""
-        return Verification(self.pem, self.key_id, self.algorithm, claim(scope, name))
 
 
 @dataclass(frozen=True)
@@ -81,12 +75,12 @@ def public_key(path: Path) -> PublicKey:
     try:
         key = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
-        why = (
+        problem = (
             "holds a private key: OPAs get the public one, which `fairlead bundle key` wrote beside"
             if b"PRIVATE KEY" in pem
             else "holds no public key in PEM: `fairlead bundle key` writes one beside the private"
         )
-        raise InputError(path, why) from error
+        raise InputError(path, problem) from error
     if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
         raise InputError(path, f"holds a key that OPA has no algorithm for: {_KINDS}")
     return PublicKey(key.public_bytes(*_PUBLIC), _algorithm(key, path))
@@ -116,19 +110,6 @@ def sign(
     return Archive({**stamped.files, SIGNATURES: signature}, stamped.manifest)
 
 
-def verify(archive: Archive, packed: bytes, keys: Sequence[PublicKey], scope: str) -> None:
-    """Verify that one of the keys signed the bundle. Raises FairleadError."""
-    problems = []
-    for key in keys:
-        try:
-            bundle_files.verify(packed, key.verification(archive.name, scope))
-        except FairleadError as error:
-            problems.append(str(error))
-        else:
-            return
-    raise FairleadError(problems[-1])
-
-
 def _private(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> PrivateKey:
     public = key.public_key()
     pem = key.private_bytes(
@@ -139,14 +120,14 @@ def _private(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> PrivateKey:
     return PrivateKey(pem, PublicKey(public.public_bytes(*_PUBLIC), _algorithm(public, "the key")))
 
 
-def _algorithm(key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, place: object) -> str:
+def _algorithm(key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, origin: object) -> str:
     """The algorithm of JSON web signatures for this key. Raises InputError."""
     if isinstance(key, rsa.RSAPublicKey):
         if key.key_size < 2048:
-            raise InputError(place, f"has {key.key_size} bits: give an RSA key of 2048 or more")
+            raise InputError(origin, f"has {key.key_size} bits: give an RSA key of 2048 or more")
         return "RS256"
     if key.curve.name not in _CURVES:
-        raise InputError(place, f"is on the curve {key.curve.name}: {_KINDS}")
+        raise InputError(origin, f"is on the curve {key.curve.name}: {_KINDS}")
     return _CURVES[key.curve.name]
 
 

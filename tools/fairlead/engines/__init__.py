@@ -1,72 +1,36 @@
-"""The engines that the cases run on, by name. To add one, write a folder here and a line in
-ENGINES."""
+"""What the engines do with the policies. Each renders objects by which a cluster enforces them, or
+decides itself."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairlead.common.errors import UsageError
-from fairlead.engines.base import Engine, Renderer
-from fairlead.policy import bundles
-from fairlead.settings.models import Settings
-
-if TYPE_CHECKING:  # as the image of Fairlead has no code that finds clusters
-    from fairlead.clusters.registry import Target
+from fairlead.engines.base import Renderer
+from fairlead.policy.policy_set import PolicySet
 
 # Engine -> its class, as module:name. A module is imported when its engine is used.
-ENGINES = {
-    "opa": "fairlead.engines.opa:OpaEngine",
-    "python": "fairlead.engines.python.engine:PythonEngine",
-    "webhook": "fairlead.engines.webhook:WebhookEngine",
+RENDERERS = {
     "cel": "fairlead.engines.cel:CelEngine",
-    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperEngine",
-    "kyverno": "fairlead.engines.kyverno:KyvernoEngine",
+    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperRenderer",
+    "kyverno": "fairlead.engines.kyverno:KyvernoRenderer",
 }
 
 
-ENFORCING = ("opa", "cel", "python")
-"""Those that `fairlead deploy` can put in force in a cluster."""
-
-
-def load(
-    names: Iterable[str], target: Target | None = None, folder: Path | None = None
-) -> list[Engine]:
-    """Create the engines with these `names`, each once, in the order of ENGINES; all if `names` is
-    empty. They decide by the policies of `folder`, or the project's.
-
-    An engine that needs a cluster starts its own, or uses that of `target` and changes its
-    policies. Raises UsageError for an unknown name.
-    """
-    chosen = set(names)
-    for name in sorted(chosen - set(ENGINES)):
-        close = difflib.get_close_matches(name, ENGINES, 1)
-        hint = f": did you mean {close[0]!r}?" if close else "."
-        raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
-    return [
-        _load(path, target, folder)
-        for name, path in ENGINES.items()
-        if not chosen or name in chosen
-    ]
-
-
-def render(name: str, settings: Settings, folder: Path | None = None) -> list[dict[str, Any]]:
-    """The objects by which a cluster enforces the intents with the engine of this name, in the
-    order in which to apply them. The policies are those of `folder`, or the project's.
+def render(name: str, policies: PolicySet) -> list[dict[str, Any]]:
+    """The objects by which a cluster enforces the policies with the engine of this name, in the
+    order in which to apply them.
 
     Raises UsageError for an engine without such objects, and for an intent that it cannot express.
     """
-    (engine,) = load([name], folder=folder)
-    if not isinstance(engine, Renderer):
+    if name not in RENDERERS:
         raise UsageError(f"the engine {name!r} is not put in force by objects of a cluster alone")
-    return engine.render(bundles.bundle(settings, folder).active(settings), settings)
+    return renderer(name).render(list(policies.active), policies.settings)
 
 
-def _load(path: str, target: Target | None, folder: Path | None) -> Engine:
-    module, _, name = path.partition(":")
-    kind = getattr(importlib.import_module(module), name)
-    engine: Engine = kind(folder, target) if kind.asks_cluster else kind(folder)
+def renderer(name: str) -> Renderer:
+    """The engine of this name, which renders objects."""
+    module, _, kind = RENDERERS[name].partition(":")
+    engine: Renderer = getattr(importlib.import_module(module), kind)()
     return engine

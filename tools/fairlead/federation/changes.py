@@ -39,9 +39,9 @@ def between(
         before = running.get(placement.title, {})
         if stays(placement, before):
             continue
-        known = {**costs.get(placement.title, {}), **placement.costs}
+        all_costs = {**costs.get(placement.title, {}), **placement.costs}
         changes += [
-            Change(placement.title, source, target, count, _cost(before, known), placement.cost)
+            Change(placement.title, source, target, count, _cost(before, all_costs), placement.cost)
             for source, target, count in _flows(before, after(placement, before))
         ]
     return changes
@@ -92,11 +92,11 @@ def _flows(
     name.
     """
     names = sorted(before.keys() | after.keys())
-    more = {name: after.get(name, 0) - before.get(name, 0) for name in names}
-    missing = {name: count for name, count in more.items() if count > 0}
+    growth = {name: after.get(name, 0) - before.get(name, 0) for name in names}
+    missing = {name: count for name, count in growth.items() if count > 0}
     flows: list[tuple[str | None, str | None, int]] = []
     for source in names:
-        surplus = -more[source]
+        surplus = -growth[source]
         for target in missing:
             if (count := min(surplus, missing[target])) > 0:
                 flows.append((source, target, count))

@@ -6,9 +6,9 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 
-from fairlead.analysis import place
+from fairlead.analysis import cached_urls, place
 from fairlead.analysis.place import Inputs
-from fairlead.common import cached_urls, files
+from fairlead.common import files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 

@@ -21,15 +21,13 @@ from fairlead.deployment import names
 from fairlead.federation import karmada
 from fairlead.federation.hosts import Host, is_ours
 from fairlead.kube import resources
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.sync.desired import Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.watches import Watch
 
 DATA = "placement"
 """The ConfigMap with the data, in Fairlead's namespace."""
-SELECTOR = "customer"
-"""The label selector of workloads, by default: those that say whose they are."""
 _WORKLOADS = {
     f"{group}/v1/{plural}": (f"{group}/v1", kind)
     for group, plural, kind in (
@@ -141,7 +139,7 @@ def followed(host: Host, selector: str) -> Iterator[HostInputs]:
     with TemporaryDirectory(prefix="fairlead-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         atomic_files.write_private(kubeconfig, host.kubeconfig.encode())
-        api = ApiServer(kubeconfig)
+        api = Objects(kubeconfig, timeout=BRIEF)
         watches = [
             Watch(api, source, chosen, inputs, metrics) for source, chosen in followed_sources
         ]

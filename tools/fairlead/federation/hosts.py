@@ -43,7 +43,7 @@ class Host:
         with TemporaryDirectory(prefix="fairlead-") as folder:
             file = Path(folder) / "kubeconfig"
             atomic_files.write_private(file, self.kubeconfig.encode())
-            return clients.Objects(clients.connect(file), field_manager=FIELD_MANAGER)
+            return clients.reach(file, field_manager=FIELD_MANAGER)
 
 
 def is_ours(live: Mapping[str, Any]) -> bool:

@@ -33,7 +33,7 @@ class Source(Protocol):
         """What differs when others have changed what was carried out, if the source knows."""
 
     def stamp(self) -> Hashable:
-        """What differs when something may have changed."""
+        """A value to compare: it changes whenever an input may have changed."""
 
     def wait(self, seconds: float) -> None:
         """Wait until something may have changed, for up to so many seconds."""

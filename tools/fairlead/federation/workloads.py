@@ -33,19 +33,19 @@ def of(placements: Sequence[Placement]) -> list[Workload]:
     for one that is there twice: others could not tell them apart.
     """
     workloads = []
-    seen: dict[str, Placement] = {}
+    by_title: dict[str, Placement] = {}
     for placement in placements:
         if placement.errors:
             continue
         manifest = placement.document.value
         metadata = manifest.get("metadata") or {}
-        where, line = files.shown(placement.document.path), placement.document.line(())
+        path, line = files.shown(placement.document.path), placement.document.line(())
         if not metadata.get("name"):
             problem = f"{placement.title} has no metadata.name, by which its clusters can know it"
-            raise InputError(where, f"{problem}: give it one", line=line)
-        if placement.title in seen:
-            raise InputError(where, f"{placement.title} is here twice: remove one", line=line)
-        seen[placement.title] = placement
+            raise InputError(path, f"{problem}: give it one", line=line)
+        if placement.title in by_title:
+            raise InputError(path, f"{placement.title} is here twice: remove one", line=line)
+        by_title[placement.title] = placement
         workloads.append(
             Workload(
                 placement,
@@ -62,4 +62,4 @@ def of(placements: Sequence[Placement]) -> list[Workload]:
 def by_namespace(workloads: Sequence[Workload]) -> Iterator[tuple[str, list[Workload]]]:
     """The workloads of each namespace, sorted by its name."""
     for namespace in sorted({workload.namespace for workload in workloads}):
-        yield namespace, [each for each in workloads if each.namespace == namespace]
+        yield namespace, [item for item in workloads if item.namespace == namespace]

@@ -18,7 +18,7 @@ from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import renewal
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed, Secret
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.events import event
 from fairlead.pki import certificates
 
@@ -50,7 +50,7 @@ class Keeper:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Objects,
         servers: renewal.Servers,
         *,
         valid: timedelta,
@@ -126,7 +126,7 @@ class Keeper:
         )
 
     def _due(self, secret: Secret) -> bool:
-        return secret.tls is None or secret.tls.left <= self._before
+        return secret.tls is None or secret.tls.remaining <= self._before
 
     def _renew(self) -> None:
         secret = self._deployed.secret()  # read again: now nobody else changes it
@@ -139,12 +139,12 @@ class Keeper:
             return
         tls = renewal.replaced(self._deployed, self._servers, self._valid, progress=progress)
         self._renewals.labels("renewed").inc()
-        until = texts.time(certificates.not_after(tls.certificate))
+        end = texts.time(certificates.not_after(tls.certificate))
         self._report(
             "Normal",
             "CertificateRenewed",
             "; ".join(
-                [f"{self._replica} renewed OPA's certificate, until {until}", *self._disabled()]
+                [f"{self._replica} renewed OPA's certificate, until {end}", *self._disabled()]
             ),
         )
 
@@ -157,13 +157,13 @@ class Keeper:
         Raises FairleadError if it is overdue.
         """
         if self._due(secret):
-            until = (
+            end = (
                 texts.time(certificates.not_after(secret.tls.certificate))
                 if secret.tls
                 else "an unknown time"
             )
             raise FairleadError(
-                f"OPA's certificate lasts until {until}: renew it with {secret.kept_by}, which "
+                f"OPA's certificate lasts until {end}: renew it with {secret.kept_by}, which "
                 "manages it"
             )
 
@@ -191,8 +191,8 @@ class Keeper:
         self._reported[reason] = (message, time.monotonic())
         log.log(logging.INFO if kind == "Normal" else logging.WARNING, "%s", message)
         try:
-            written = event(kind, reason, message, about=_SECRET, component=MANAGER)
-            self._api.create(_EVENTS, written, manager=MANAGER)
+            report = event(kind, reason, message, about=_SECRET, component=MANAGER)
+            self._api.call("POST", _EVENTS, report, manager=MANAGER)
         except FairleadError as error:
             log.warning("the Event could not be written: %s", error)
 

@@ -23,7 +23,7 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import KEEPER, NAMESPACE, PART_OF
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import APPLY, MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Lease:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Objects,
         holder: str,
         *,
         name: str = NAME,
@@ -92,9 +92,9 @@ class Lease:
         """Try once to hold the Lease during the block, which gets whether it is held. Raises
         ApiServerError if the API server cannot be asked.
         """
-        taken = self._take()
-        with self._renewed() if taken else nullcontext():
-            yield taken
+        acquired = self._take()
+        with self._renewed() if acquired else nullcontext():
+            yield acquired
 
     @contextmanager
     def held(self, *, forbidden: bool = True) -> Iterator[bool]:
@@ -108,7 +108,7 @@ class Lease:
         asked.
         """
         try:
-            self._api.get(self._path)
+            self._api.call("GET", self._path)
         except ApiServerError as error:
             if error.status != 404 and (forbidden or error.status != 403):
                 raise
@@ -155,13 +155,13 @@ class Lease:
         return self._write(
             version,
             self._holder,
-            taken=True,
+            acquired=True,
             transitions=int(spec.get("leaseTransitions") or 0) + 1,
         )
 
     def _found(self) -> dict[str, Any]:
         try:
-            return self._api.get(self._path)
+            return self._api.call("GET", self._path)
         except ApiServerError as error:
             if error.status != 404 or not self._restored:
                 raise
@@ -178,12 +178,19 @@ class Lease:
             },
             "spec": spec,
         }
-        return self._api.apply(self._path, manifest, manager=f"{self._name}-lease")
+        # Unlike a POST, RBAC can allow a PATCH that creates for one name alone.
+        return self._api.call(
+            "PATCH",
+            self._path,
+            manifest,
+            manager=f"{self._name}-lease",
+            content_type=APPLY,
+        )
 
     def _renew(self, ended: Event) -> None:
         while not ended.wait(self._pace.renewed):
             try:
-                lease = self._api.get(self._path)
+                lease = self._api.call("GET", self._path)
                 if (lease.get("spec") or {}).get("holderIdentity") != self._holder:
                     self._until = float("-inf")
                     return
@@ -195,17 +202,17 @@ class Lease:
         holding, self._until = time.monotonic() < self._until, float("-inf")
         if holding:
             try:
-                lease = self._api.get(self._path)
+                lease = self._api.call("GET", self._path)
                 if (lease.get("spec") or {}).get("holderIdentity") == self._holder:
                     self._write(lease["metadata"]["resourceVersion"], "")
             except ApiServerError as error:
                 log.warning("the Lease %s cannot be given back: %s", self._name, error)
 
     def _write(
-        self, version: str, holder: str, *, taken: bool = False, transitions: int = 0
+        self, version: str, holder: str, *, acquired: bool = False, transitions: int = 0
     ) -> bool:
         """Write the Lease based on `version`; False if somebody else has changed it since."""
-        begun, now = (
+        start, now = (
             time.monotonic(),
             datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         )
@@ -214,17 +221,19 @@ class Lease:
             "leaseDurationSeconds": int(self._pace.duration),
             "renewTime": now,
         }
-        if taken:
+        if acquired:
             spec |= {"acquireTime": now, "leaseTransitions": transitions}
         try:
-            self._api.patch(
+            self._api.call(
+                "PATCH",
                 self._path,
                 {"metadata": {"resourceVersion": version}, "spec": spec},
                 manager=self._name,
+                content_type=MERGE,
             )
         except ApiServerError as error:
             if error.status == 409:
                 return False
             raise
-        self._until = begun + self._pace.duration if holder else float("-inf")
+        self._until = start + self._pace.duration if holder else float("-inf")
         return True

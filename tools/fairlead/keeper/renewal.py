@@ -78,18 +78,18 @@ def replaced(deployed: Deployed, servers: Servers, valid: timedelta, *, progress
     """
     secret = deployed.secret()
     fresh = Tls.fresh(valid)
-    if secret is None or secret.tls is None or secret.tls.left <= timedelta(0):
+    if secret is None or secret.tls is None or secret.tls.remaining <= timedelta(0):
         progress.update("certificate", "replacing the expired certificate")
         _publish(deployed, servers, fresh)
     else:
         old = finish(deployed, servers, progress=progress)
-        both = old.ca + fresh.ca
+        cas = old.ca + fresh.ca
         progress.update("certificate", "making everyone trust a new CA")
-        _publish(deployed, servers, replace(old, ca=both))
-        _trust(deployed, servers, both)
+        _publish(deployed, servers, replace(old, ca=cas))
+        _trust(deployed, servers, cas)
         time.sleep(SETTLE)
         progress.update("certificate", "serving with the new certificate")
-        _publish(deployed, servers, replace(fresh, ca=both))
+        _publish(deployed, servers, replace(fresh, ca=cas))
     tls = finish(deployed, servers, progress=progress)
     progress.finish("certificate", "rotated")
     return tls

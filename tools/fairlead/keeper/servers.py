@@ -19,7 +19,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import SERVICE_NAMES, Tls
 from fairlead.deployment.names import CAS_ANNOTATION, NAMESPACE, OPA_PODS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT
 
 log = logging.getLogger(__name__)
@@ -56,13 +56,13 @@ def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[]
     return lambda: servers
 
 
-def pods(api: ApiServer) -> Callable[[], list[Server]]:
+def pods(api: Objects) -> Callable[[], list[Server]]:
     """A function that lists the servers in OPA's pods at the time of the call. It raises
     ApiServerError if the pods cannot be listed.
     """
     return lambda: [
         server
-        for pod in api.get(_PODS, labelSelector=OPA_PODS).get("items") or ()
+        for pod in api.collection(_PODS, {"labelSelector": OPA_PODS})
         for server in of_pod(pod)
     ]
 
@@ -91,8 +91,8 @@ class Serving:
     to where they read it.
     """
 
-    def __init__(self, listed: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
-        self._listed = listed
+    def __init__(self, list_servers: Callable[[], list[Server]], *, pause: float = 1.0) -> None:
+        self._listed = list_servers
         self._pause = pause
         self._cas = b""
 
@@ -114,27 +114,29 @@ class Serving:
             "serves with the new certificate",
         )
 
-    def _every(self, holds: Callable[[Server], bool], what: str) -> None:
+    def _every(self, holds: Callable[[Server], bool], expectation: str) -> None:
         late: list[tuple[Server, str]] = []
 
         def everyone() -> bool:
             whys = [(server, _failure(partial(holds, server))) for server in self._listed()]
-            late[:] = [(server, why) for server, why in whys if why is not None]
+            late[:] = [(server, reason) for server, reason in whys if reason is not None]
             return not late
 
         try:
             waiting.until(
-                everyone, deadline=DEADLINE, what=f"every server {what}", pause=self._pause
+                everyone, deadline=DEADLINE, what=f"every server {expectation}", pause=self._pause
             )
         except FairleadError as error:
-            waiting_for = ", ".join(f"{server.host}:{server.port}{why}" for server, why in late)
+            waiting_for = ", ".join(
+                f"{server.host}:{server.port}{reason}" for server, reason in late
+            )
             if not late or any(server.ready for server, _ in late):
                 raise FairleadError(
                     f"{error}: {waiting_for}" if waiting_for else str(error)
                 ) from error
             log.warning(
                 "no longer waiting until every server %s: these are not Ready: %s",
-                what,
+                expectation,
                 waiting_for,
             )
 
@@ -150,8 +152,10 @@ class Rolled(Serving):
     pods.
     """
 
-    def __init__(self, api: ApiServer, listed: Callable[[], list[Server]], *, manager: str) -> None:
-        super().__init__(listed)
+    def __init__(
+        self, api: Objects, list_servers: Callable[[], list[Server]], *, manager: str
+    ) -> None:
+        super().__init__(list_servers)
         self._api = api
         self._manager = manager
 
@@ -159,7 +163,7 @@ class Rolled(Serving):
         """Replace the pods, unless they were started with these `cas`."""
         annotations = {CAS_ANNOTATION: digest(cas)}
         patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-        self._api.patch(_DEPLOYMENT, patch, manager=self._manager)
+        self._api.call("PATCH", _DEPLOYMENT, patch, manager=self._manager, content_type=MERGE)
         waiting.until(
             self._rolled_out,
             deadline=DEADLINE,
@@ -169,7 +173,7 @@ class Rolled(Serving):
         return True
 
     def _rolled_out(self) -> bool:
-        deployment = self._api.get(_DEPLOYMENT)
+        deployment = self._api.call("GET", _DEPLOYMENT)
         status, replicas = deployment.get("status") or {}, deployment["spec"].get("replicas", 1)
         if (status.get("observedGeneration") or 0) < deployment["metadata"]["generation"]:
             return False

@@ -19,7 +19,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment import names, switches
 from fairlead.deployment.credentials import TLS_KEYS, Tls
 from fairlead.deployment.names import NAMESPACE, RENEWED_BY, TLS_SECRET
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, STRATEGIC, Objects
 from fairlead.kube.errors import ApiServerError
 
 WEBHOOKS = tuple(
@@ -66,7 +66,7 @@ class Deployed:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Objects,
         *,
         manager: str,
         check: Callable[[], None] = lambda: None,
@@ -167,7 +167,7 @@ class Deployed:
 
     def _get(self, path: str) -> dict[str, Any] | None:
         try:
-            return self._api.get(path)
+            return self._api.call("GET", path)
         except ApiServerError as error:
             if error.status == 404:
                 return None
@@ -175,7 +175,8 @@ class Deployed:
 
     def _change(self, path: str, patch: Mapping[str, Any], *, strategic: bool = False) -> None:
         self._check()
-        self._api.patch(path, patch, manager=self._manager, strategic=strategic)
+        kind = STRATEGIC if strategic else MERGE
+        self._api.call("PATCH", path, patch, manager=self._manager, content_type=kind)
 
 
 def read(secret: Mapping[str, Any]) -> Secret:

@@ -49,6 +49,13 @@ CLUSTER_SCOPED = {
         "PriorityClass",
         "RuntimeClass",
     ),
+    *(
+        "SelfSubjectAccessReview",
+        "SelfSubjectReview",
+        "SelfSubjectRulesReview",
+        "SubjectAccessReview",
+        "TokenReview",
+    ),
     *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     *("ValidatingWebhookConfiguration", "VolumeAttachment"),
 }
@@ -158,11 +165,11 @@ def subject(review: Any) -> Subject:
     prefix = metadata.get("generateName")
     name = request.get("name") or metadata.get("name") or (f"{prefix}*" if prefix else "-")
     kind = _mapping(request.get("kind")).get("kind", "-")
-    below = f"/{request['subResource']}" if request.get("subResource") else ""
+    suffix = f"/{request['subResource']}" if request.get("subResource") else ""
     namespace = request.get("namespace") if kind != "Namespace" else None
     return Subject(
         str(request.get("operation", "-")),
-        f"{kind}{below}",
+        f"{kind}{suffix}",
         str(namespace) if namespace else None,
         str(name),
     )

@@ -31,23 +31,25 @@ class ApiServerError(FairleadError):
 class Unreachable(ApiServerError):
     """The API server gave no answer."""
 
-    def __init__(self, what: str, cause: object) -> None:
-        """`what` says what was attempted."""
-        super().__init__(f"{what}: the API server cannot be reached ({cause}): is the cluster up?")
+    def __init__(self, action: str, cause: object) -> None:
+        """`action` says what was attempted."""
+        super().__init__(
+            f"{action}: the API server cannot be reached ({cause}): is the cluster up?"
+        )
 
 
 class Refused(ApiServerError):
     """The API server answered with an HTTP status that is an error."""
 
     def __init__(
-        self, what: str, status: int, body: str | bytes | None, fallback: str = ""
+        self, action: str, status: int, body: str | bytes | None, fallback: str = ""
     ) -> None:
-        """`what` says what was attempted; `body` is the answer, a Status (meta/v1) or any text;
+        """`action` says what was attempted; `body` is the answer, a Status (meta/v1) or any text;
         `fallback` is the message of an empty answer.
         """
         message = _message(body) or fallback or "it gives no reason"
         super().__init__(
-            f"{what}: the API server says {status}: {message}", status, message=message
+            f"{action}: the API server says {status}: {message}", status, message=message
         )
 
 

@@ -15,7 +15,7 @@ def user(objects: clients.Objects) -> str | None:
 
 
 def user_and_groups(objects: clients.Objects) -> tuple[str | None, list[str]]:
-    """The same with the user's groups."""
+    """The user's name and groups, as the API server knows them. Raises Unreachable."""
     question = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "SelfSubjectReview",

@@ -39,6 +39,11 @@ class Resource:
         return "/".join(filter(None, (self.group, self.version, self.name)))
 
     @property
+    def api_version(self) -> str:
+        """The group and the version, as manifests have them."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def path(self) -> str:
         """The path under which the API server lists it, in all namespaces."""
         return f"/apis/{self}" if self.group else f"/api/{self}"
@@ -118,14 +123,14 @@ def check_distinct(resources: Iterable[Resource]) -> None:
     """Raises ValueError if two resources have the same place in OPA's data, which is the resource's
     name alone.
     """
-    seen: dict[str, Resource] = {}
+    by_name: dict[str, Resource] = {}
     for resource in resources:
-        if resource.name in seen:
-            both = f"{seen[resource.name]} and {resource}"
+        if resource.name in by_name:
+            pair = f"{by_name[resource.name]} and {resource}"
             raise ValueError(
-                f"{both} would both be put at kubernetes/{resource.name} in OPA's data: keep one"
+                f"{pair} would both be put at kubernetes/{resource.name} in OPA's data: keep one"
             )
-        seen[resource.name] = resource
+        by_name[resource.name] = resource
 
 
 _Tree = dict[str, "_Tree | None"]
@@ -139,8 +144,8 @@ def _tree(fields: tuple[Field, ...]) -> _Tree:
     for path in sorted(fields, key=len, reverse=True):
         node = tree
         for key in path[:-1]:
-            below = node.setdefault(key, {})
-            node = below if below is not None else {}
+            child = node.setdefault(key, {})
+            node = child if child is not None else {}
         node[path[-1]] = None
     return tree
 
@@ -150,11 +155,11 @@ def _keep(value: Any, fields: _Tree) -> Any:
     if isinstance(value, list):
         return [_keep(part, fields) for part in value if isinstance(part, dict | list)]
     thinned = {}
-    for key, below in fields.items():
+    for key, child in fields.items():
         if key not in value:
             continue
-        if below is None:
+        if child is None:
             thinned[key] = value[key]
         elif isinstance(value[key], dict | list):
-            thinned[key] = _keep(value[key], below)
+            thinned[key] = _keep(value[key], child)
     return thinned

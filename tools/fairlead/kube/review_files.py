@@ -24,15 +24,15 @@ _LARGEST = 1_000_000
 _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 
-def read(path: Path, *, also: str | None = None) -> list[files.Document]:
+def read(path: Path, *, extra_key: str | None = None) -> list[files.Document]:
     """The AdmissionReviews and manifests of a JSON or YAML file, or of standard input for
-    files.STDIN; each item of a List is one. A mapping with the key `also` may stand among them,
-    though it is no Kubernetes object.
+    files.STDIN; each item of a List is one. A mapping with the key `extra_key` may stand among
+    them, though it is not a Kubernetes object.
 
     Raises InputError if a document is neither, holds a value that JSON cannot express, or has a
     label that no API server accepts.
     """
-    documents = _checked(_documents(path), also)
+    documents = _checked(_documents(path), extra_key)
     if not documents:
         raise InputError(
             files.shown(path),
@@ -41,19 +41,19 @@ def read(path: Path, *, also: str | None = None) -> list[files.Document]:
     return documents
 
 
-def read_folder(folder: Path, *, also: str | None = None) -> tuple[list[files.Document], int]:
+def read_folder(folder: Path, *, extra_key: str | None = None) -> tuple[list[files.Document], int]:
     """The AdmissionReviews and manifests of all files below a folder, sorted by path, and the
-    number of documents that are neither. Hidden files and folders are left out. For `also`, see
-    read.
+    number of documents that are neither. Hidden files and folders are left out. For
+    `extra_key`, see read.
 
     Raises InputError for invalid YAML or JSON, and for a broken manifest.
     """
     documents: list[files.Document] = []
     skipped = 0
     for path in _below(folder):
-        objects, others = _objects(path, also)
-        documents += _checked(objects, also)
-        skipped += others
+        objects, ignored = _objects(path, extra_key)
+        documents += _checked(objects, extra_key)
+        skipped += ignored
     return documents, skipped
 
 
@@ -61,46 +61,46 @@ def _below(folder: Path) -> Iterator[Path]:
     """The files to read, also in folders that are symbolic links, each folder once. Raises
     InputError for what is no file: reading a pipe would never end.
     """
-    seen = set()
+    visited = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
-        folders[:] = [] if real in seen else sorted(n for n in folders if not n.startswith("."))
-        for name in [] if real in seen else sorted(names):
+        folders[:] = [] if real in visited else sorted(n for n in folders if not n.startswith("."))
+        for name in [] if real in visited else sorted(names):
             if name.endswith(SUFFIXES) and not name.startswith("."):
                 path = Path(parent, name)
                 if path.exists() and not path.is_file():
                     raise InputError(path, "is no file, but a pipe or a device: remove it")
                 yield path
-        seen.add(real)
+        visited.add(real)
 
 
-def _objects(path: Path, also: str | None) -> tuple[list[files.Document], int]:
+def _objects(path: Path, extra_key: str | None) -> tuple[list[files.Document], int]:
     """The documents of a file that are Kubernetes objects, and the number of the others, which is
     at least 1 if there are no objects.
     """
     text = files.read_text(path, may_be_blank=True)
     if path.suffix == ".json" and text.strip():
         value = files.parse_json(text, path)
-        known = isinstance(value, dict) and _is_meant(value.keys(), also)
-        return ([_with_lines(files.Document(path, value, None), text)], 0) if known else ([], 1)
-    others: set[int] = set()  # their lines
+        is_object = isinstance(value, dict) and _is_meant(value.keys(), extra_key)
+        return ([_with_lines(files.Document(path, value, None), text)], 0) if is_object else ([], 1)
+    ignored: set[int] = set()  # their lines
 
-    def wanted(node: yaml.Node) -> bool:
+    def is_object_node(node: yaml.Node) -> bool:
         keys = {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
-        if _is_meant(keys, also):
+        if _is_meant(keys, extra_key):
             return True
-        others.add(node.start_mark.line)
+        ignored.add(node.start_mark.line)
         return False
 
-    objects = files.parse_yaml(text, path, wanted=wanted)
-    return objects, len(others) if objects else max(len(others), 1)
+    objects = files.parse_yaml(text, path, select=is_object_node)
+    return objects, len(ignored) if objects else max(len(ignored), 1)
 
 
-def _is_meant(keys: Set[str], also: str | None) -> bool:
+def _is_meant(keys: Set[str], extra_key: str | None) -> bool:
     """Whether a document with these keys is meant as a Kubernetes object: it has an apiVersion and
-    a kind. Or it has the key `also`.
+    a kind. Or it has the key `extra_key`.
     """
-    return keys >= {"apiVersion", "kind"} or also in keys
+    return keys >= {"apiVersion", "kind"} or extra_key in keys
 
 
 def _documents(path: Path) -> list[files.Document]:
@@ -128,13 +128,13 @@ def _with_lines(document: files.Document, text: str) -> files.Document:
     return files.Document(document.path, document.value, with_lines.node)
 
 
-def _checked(documents: list[files.Document], also: str | None) -> list[files.Document]:
+def _checked(documents: list[files.Document], extra_key: str | None) -> list[files.Document]:
     """The documents, with Lists taken apart. Raises InputError."""
     for document in documents:
         _check_json(document)
     parts = [part for document in documents for part in _parts(document)]
     for part in parts:
-        if not (isinstance(part.value, dict) and also in part.value):
+        if not (isinstance(part.value, dict) and extra_key in part.value):
             _check(part)
     return parts
 
@@ -219,7 +219,8 @@ def _check_json(document: files.Document) -> None:
         count += 1
         if depth > _DEEPEST:
             raise InputError(
-                document.path, f"is nested deeper than {_DEEPEST} levels, or in itself"
+                document.path,
+                f"is nested more than {_DEEPEST} levels deep, or a YAML alias contains itself",
             )
         if count > _LARGEST:
             raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")

@@ -207,14 +207,12 @@ class OpaApi:
         except OpaUnavailable:
             return False
 
-    def decide(self, review: Any, intent: str | None = None) -> Any:
-        """The decision for an AdmissionReview, requested as an API server does: of all intents, or
-        of one of them.
+    def decide(self, review: Any) -> Any:
+        """The decision of all intents for an AdmissionReview, requested as an API server does.
 
         Raises OpaUnavailable if no policy decides, Rejected if OPA cannot read the review.
         """
-        path = f"/intents/{quote(intent)}" if intent else "/"
-        answer = self._connection.send("POST", path, json.dumps(review).encode(), _JSON)
+        answer = self._connection.send("POST", "/", json.dumps(review).encode(), _JSON)
         if answer.status_code == requests.codes.not_found:
             raise OpaUnavailable(
                 f"{self.url} has no policy that decides: {describe(self._json(answer))}"

@@ -1,28 +1,15 @@
-"""Checks, signs and verifies the files of bundles, by the program `opa`."""
+"""Checks and signs the files of bundles, by the program `opa`."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-
-
-@dataclass(frozen=True)
-class Verification:
-    """By what a signature is verified: a public key (PEM), its id and algorithm, and the scope that
-    the signature has to name.
-    """
-
-    key: bytes
-    key_id: str
-    algorithm: str
-    scope: str
 
 
 def check(modules: Mapping[str, str], progress: Progress) -> None:
@@ -59,28 +46,6 @@ def sign(
         if completed.returncode:
             raise FairleadError(f"opa sign: {cli.output(completed)}")
         return (at / ".signatures.json").read_bytes()
-
-
-def verify(packed: bytes, by: Verification) -> None:
-    """Verify the signature of a bundle, and compile it. Raises FairleadError with OPA's message."""
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        at = Path(folder)
-        _write(at, {"bundle.tar.gz": packed, "key.pem": by.key})
-        completed = cli.run(
-            [
-                "build",
-                "--bundle",
-                "bundle.tar.gz",
-                f"--verification-key={at / 'key.pem'}",
-                f"--verification-key-id={by.key_id}",
-                f"--signing-alg={by.algorithm}",
-                f"--scope={by.scope}",
-                f"--output={at / 'verified.tar.gz'}",
-            ],
-            at,
-        )
-    if completed.returncode:
-        raise FairleadError(cli.output(completed).replace(f"{folder}/", ""))
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

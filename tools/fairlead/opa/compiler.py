@@ -55,10 +55,10 @@ class Compiler:
     cannot run.
     """
 
-    def __init__(self, program: Path, *, memory: int = MEMORY, within: float = WITHIN) -> None:
-        """`program` is the file of `opa`, `memory` in MiB, `within` in seconds."""
-        self._program, self._memory, self._within = program, memory, within
-        self._end = time.monotonic() + within
+    def __init__(self, program: Path, *, memory: int = MEMORY, timeout: float = WITHIN) -> None:
+        """`program` is the file of `opa`, `memory` in MiB, `timeout` in seconds."""
+        self._program, self._memory, self._within = program, memory, timeout
+        self._end = time.monotonic() + timeout
 
     def errors(self, modules: Mapping[str, str]) -> list[dict[str, Any]]:
         """Why the modules, id -> Rego, do not compile together, in the form of OPA's API: {code,
@@ -78,8 +78,8 @@ class Compiler:
             if status == 0:
                 return []
             file = re.compile(re.escape(f"{folder}/") + r"(\d+)\.rego")
-        named = file.sub(lambda match: json.dumps(ids[int(match[1])])[1:-1], printed)
-        errors = _json(named).get("errors")
+        output = file.sub(lambda match: json.dumps(ids[int(match[1])])[1:-1], printed)
+        errors = _json(output).get("errors")
         if not isinstance(errors, list) or not errors:
             raise FairleadError(f"opa check ended with {status} and no errors")
         return errors

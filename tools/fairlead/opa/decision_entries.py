@@ -65,8 +65,8 @@ def summary(entry: Mapping[str, Any]) -> dict[str, str | None]:
 
 def verdict(entry: Mapping[str, Any]) -> str:
     """The gravest outcome of a decision: failed, denied, warned, placed or allowed."""
-    found = {outcome for _, outcome in outcomes(entry)}
-    return next((outcome for outcome in _GRAVEST_FIRST if outcome in found), "allowed")
+    kinds = {outcome for _, outcome in outcomes(entry)}
+    return next((outcome for outcome in _GRAVEST_FIRST if outcome in kinds), "allowed")
 
 
 def _reason(entry: Mapping[str, Any], decided: str) -> str:

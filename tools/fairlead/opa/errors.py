@@ -25,8 +25,8 @@ class Rejected(FairleadError):
     {"file", "row", "col"}}]}; "errors" may be missing.
     """
 
-    def __init__(self, what: str, error: dict[str, Any]) -> None:
-        super().__init__(f"{what}: {describe(error)}")
+    def __init__(self, subject: str, error: dict[str, Any]) -> None:
+        super().__init__(f"{subject}: {describe(error)}")
         self.error = error
 
 
@@ -51,8 +51,8 @@ def describe(error: Any) -> str:
         return describe(details)
     match error.get("location"):
         case {"file": file, "row": row}:
-            place = f"{file}:{row}"
+            location = f"{file}:{row}"
         case _:
-            place = ""
+            location = ""
     message = str(error.get("message") or "no reason given")
-    return ": ".join(filter(None, (place, error.get("code"), message)))
+    return ": ".join(filter(None, (location, error.get("code"), message)))

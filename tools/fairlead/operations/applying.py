@@ -136,7 +136,7 @@ def is_applied(objects: clients.Objects, manifest: Mapping[str, Any]) -> bool:
 
 def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str, Any]]) -> None:
     """Raises UsageError if the API server does not accept one of the webhook configurations and
-    admission policies: a policy's METADATA may hold wrong CEL, for example. Changes nothing.
+    admission policies: an intent.yaml may hold wrong CEL, for example. Changes nothing.
 
     Each is tried under another name, so that what others added to the deployed one does not count.
     What is deployed already was accepted.
@@ -155,7 +155,7 @@ def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str
             if error.status not in (400, 422):  # else whoever deploys lacks rights, say
                 continue
             raise UsageError(
-                f"the API server does not accept what the METADATA of the policies make: {error}. "
+                f"the API server does not accept what the policies' intent.yaml say: {error}. "
                 "Nothing was changed"
             ) from error
 
@@ -177,16 +177,11 @@ def _is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 
 def _applied(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    if _is_whole(manifest):
+    if manifest["kind"] == "ConfigMap":
         return objects.apply_whole(manifest)
     if manifest["kind"] in drift.COMPARED:
         return drift.apply_exactly(objects, manifest)
     return objects.apply(manifest)
-
-
-def _is_whole(manifest: Mapping[str, Any]) -> bool:
-    """Whether it is a ConfigMap with all its data. One without any holds a report of others."""
-    return manifest["kind"] == "ConfigMap" and "data" in manifest
 
 
 def _tried(
@@ -195,7 +190,7 @@ def _tried(
     """What `_applied` would return, by dry runs; None for an object that would be replaced. Raises
     Refused.
     """
-    if _is_whole(manifest):
+    if manifest["kind"] == "ConfigMap":
         return objects.apply_whole(manifest, dry_run=True)
     if manifest["kind"] not in drift.COMPARED:
         return objects.apply(manifest, dry_run=True)

@@ -10,8 +10,8 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
 PUSH = (
-    "run `fairlead bundle build`, `fairlead bundle sign` and `fairlead bundle push`; to go back, "
-    "sign and push an earlier bundle again"
+    "run `fairlead bundle build` and `fairlead bundle sign`, and put the file onto the server; to "
+    "go back, sign an earlier bundle again"
 )
 DEPLOY = (
     "change and apply the kustomize folder, by `kubectl apply -k` or GitOps. To have `fairlead "

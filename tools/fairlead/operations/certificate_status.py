@@ -30,8 +30,8 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
     stored = trust.read(secret) if secret else None
     if stored is None or stored.tls is None:
         return []
-    chosen = deployed_state.certificates(objects)
-    renewer, trouble = _renewer(cluster, objects, chosen, stored)
+    policy = deployed_state.certificates(objects)
+    renewer, trouble = _renewer(cluster, objects, policy, stored)
     return [
         {
             "name": name,
@@ -40,7 +40,7 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
             "by": stored.by,
             "renewer": renewer,
             "warning": _warning(
-                pki.not_after(pem) - datetime.now(UTC), chosen.renewal, renewer, trouble
+                pki.not_after(pem) - datetime.now(UTC), policy.renewal, renewer, trouble
             ),
         }
         for name, pem in {
@@ -51,11 +51,11 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
 
 
 def _renewer(
-    cluster: Cluster, objects: clients.Objects, chosen: Certificates, stored: trust.Secret
+    cluster: Cluster, objects: clients.Objects, policy: Certificates, stored: trust.Secret
 ) -> tuple[str | None, str | None]:
     """What renews the certificate, None for nothing, and what prevents that."""
-    if chosen.by != "fairlead":
-        return chosen.by, None
+    if policy.by != "fairlead":
+        return policy.by, None
     if stored.kept_by:
         return stored.kept_by, None
     if cluster.sidecar.renews:
@@ -75,18 +75,18 @@ def _healths(cluster: Cluster) -> Iterator[dict[str, Any]]:
 
 
 def _warning(
-    left: timedelta, renewal: timedelta, renewer: str | None, trouble: str | None
+    remaining: timedelta, renewal: timedelta, renewer: str | None, trouble: str | None
 ) -> str | None:
     way_out = "`fairlead rotate cert`, or `fairlead deploy`, replaces it"
     if renewer == "cert-manager":
         way_out = "see `kubectl describe certificate -n fairlead`"
     elif renewer and renewer != "sync" and renewer != KEEPER:
         way_out = f"`{renewer}` renews it"
-    why = f" ({trouble})" if trouble else ""
-    if left <= timedelta(0):
-        return f"has ended{why}: {way_out}"
-    if left <= renewal:
-        return f"{durations.text(_rounded(left))} left, and not renewed{why}: {way_out}"
+    reason = f" ({trouble})" if trouble else ""
+    if remaining <= timedelta(0):
+        return f"has ended{reason}: {way_out}"
+    if remaining <= renewal:
+        return f"{durations.text(_rounded(remaining))} left, and not renewed{reason}: {way_out}"
     return (
         None
         if renewer
@@ -95,9 +95,10 @@ def _warning(
     )
 
 
-def _rounded(left: timedelta) -> timedelta:
+def _rounded(duration: timedelta) -> timedelta:
     """Rounded down to days, or below a day to minutes or seconds."""
     unit = next(
-        (u for u in (timedelta(days=1), timedelta(minutes=1)) if left >= u), timedelta(seconds=1)
+        (u for u in (timedelta(days=1), timedelta(minutes=1)) if duration >= u),
+        timedelta(seconds=1),
     )
-    return left // unit * unit
+    return duration // unit * unit

@@ -74,12 +74,12 @@ def followed(cluster: Cluster, selection: Selection, lines: int) -> Iterator[dic
     entries = [entry for entry in logged if _selected(entry, selection)]
     yield from entries[-lines:] if lines else []
     # The logs are followed from their beginning, so that no decision is lost in between.
-    seen = {entry.get("decision_id") for entry in logged}
+    ids = {entry.get("decision_id") for entry in logged}
     pieces = joined_logs.merged(
         servers, lambda server: cluster.logs(server, _ALL, True), follow=True
     )
     for entry in _entries(pieces):
-        if entry.get("decision_id") not in seen and _selected(entry, selection):
+        if entry.get("decision_id") not in ids and _selected(entry, selection):
             yield entry
 
 

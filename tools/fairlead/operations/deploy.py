@@ -1,11 +1,9 @@
-"""Deploys the settings and the policies into a cluster. It is safe to repeat."""
+"""Deploys the settings and the policies into a cluster, with any engine. It is safe to repeat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from datetime import timedelta
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from fairlead.clusters import webhook_connections
@@ -13,394 +11,166 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import access, manifests, shadowing, sidecars
-from fairlead.deployment.credentials import SHADOW_NAMES, Credentials, Tls
-from fairlead.deployment.final_states import FinalState
-from fairlead.deployment.names import (
-    ACCESS,
-    KEEPER,
-    NAMESPACE,
-    POLICIES,
-    POLICY_WEBHOOK,
-    SHADOW,
-    WEBHOOKS,
-    scoped_secret,
-)
-from fairlead.deployment.shadowing import Pair
-from fairlead.deployment.sidecars import Sidecar
-from fairlead.keeper.trust import Deployed
-from fairlead.kube import clients
+from fairlead.deployment import engine_names, render
+from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.operations import (
+    applying,
+    bundle_following,
     deployed_state,
-    disabling,
-    drift,
-    history,
-    policy_status,
+    disable,
+    lifecycle,
     preflight,
-    revision_wait,
     rotate,
-    transient_access,
+    strategies,
 )
-from fairlead.operations.applying import DELETED, Applier, Outcome, preview, require_acceptable
-from fairlead.policy import bundles, staging, tables, token_scopes, workspace
-from fairlead.settings.models import Settings
+from fairlead.operations.applying import DELETED, Outcome
+from fairlead.operations.lifecycle import Change
+from fairlead.operations.strategies import cel, python
+from fairlead.operations.strategies.base import Operation, Revision, Strategy
+from fairlead.policy.policy_set import PolicySet
 
 
 def deploy(
     cluster: Cluster,
-    settings: Settings,
-    folder: Path | None = None,
+    policies: PolicySet,
     *,
+    engine: str | None = None,
     sidecar: str | None = None,
     message: str | None = None,
     tested: bool = False,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
-    prepare: Callable[[], None] = lambda: None,
-    report: Callable[[list[Outcome]], None] = lambda _: None,
+    outcomes: list[Outcome] | None = None,
     progress: Progress,
-) -> list[deployed_state.Served]:
-    """Apply everything, and return when every OPA decides by it. The policies are those of
-    `folder`, by default the project's. `report` is called once with what became of each object,
-    also if the deployment fails; the record in the history is none of them.
+) -> list[dict[str, Any]]:
+    """Apply everything, and return when every server decides by it: what each of them serves, as
+    {url, ready, revision}. What became of each object is added to `outcomes`, also if the
+    deployment fails; the record in the history is none of them.
 
-    With a `pair`, what compares the two engines is deployed, too. If OPA is the shadow, no webhook
-    asks it, and the history gets no entry: that is up to the engine that enforces the policies.
+    The engine and its sidecar stay until others are named; another engine is removed once this one
+    enforces the policies. Token and certificate stay, except that a certificate that is about to
+    end is rotated, and one that has ended is replaced. If the cluster is to be examined, that
+    happens before anything is applied. What is disabled stays disabled; a warning says so. The
+    history gets an entry, with `message`. Policies of users are checked and tested first, as by a
+    push, unless the caller has `tested` them.
 
-    `final_state` has the admission policies of the revision that check final states. `prepare` is
-    called before anything of the revision is applied.
-
-    The order is that of `_apply`, which leaves no pod unplaced, whatever the settings were before.
-    Token and certificate stay, except that a certificate that is about to end is rotated, and one
-    that has ended is replaced. The kind of sidecar stays until another is named as `sidecar`. If
-    the cluster is to be examined, that happens before anything is applied. What is disabled stays
-    disabled; a warning says so. The history gets an entry, with `message`. Policies of users are
-    checked and tested first, as by a push, unless the caller has `tested` them.
-
-    Raises UsageError if the sidecar cannot run there or cannot do what the settings ask for, or if
-    the settings switch transient access off while somebody has some. Raises FairleadError if
-    policies fail a check or a test, if the cluster lacks something (the error lists everything, and
-    nothing was applied), or if something does not come up: what was applied stays, and the next run
-    continues.
+    Raises UsageError if the engine, its sidecar or the cluster cannot do what policies and settings
+    ask for, or if the settings switch transient access off while somebody has some. Raises
+    FairleadError if policies fail a check or a test, if the cluster lacks something (the error
+    lists everything, and nothing was applied), or if something does not come up: what was applied
+    stays, and the next run continues.
     """
     remarks.check("--message", message)
-    if not tested and (settings.policies or folder is not None):
-        progress.update("policies", "checking and testing")
-        workspace.require_good(settings, folder, progress, remembering=True)
-    (sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar).require(settings)
-    if sidecar:
-        cluster.choose(sidecars.SIDECARS[sidecar])
-    bundle = _bundle(settings, folder, cluster.sidecar, pair, progress)
-    objects = cluster.objects()
-    applier = Applier(objects)
-    try:
-        # While the Lease is held, no keeper renews the certificate that is read here and applied
-        # below.
-        with ExitStack() as stack:
-            certificate = stack.enter_context(rotate.alone(cluster, forbidden=False))
-            states = _deploy(
-                cluster,
-                objects,
-                applier,
-                settings,
-                bundle,
-                pair,
-                final_state,
-                prepare,
-                certificate,
-                stack,
-                message,
-                progress,
-            )
-        if settings.certificates.by == "fairlead":
-            rotate.if_due(cluster, settings.certificates.renewal, progress=progress)
-    finally:
-        report(applier.outcomes)
-    for sentence in disabling.read(objects).sentences:
+    with Operation.begun(cluster, progress, outcomes) as operation:
+        bundle_following.require_no_bundles(operation.objects, bundle_following.DEPLOY)
+        former = engine_names.of(operation.config_map)
+        strategy = strategies.named(operation, engine or former, sidecar)
+        if not tested and (policies.settings.policies or policies.folder is not None):
+            lifecycle.require_good(policies, progress)
+        new = strategy.render(policies)
+        _require_accepted(operation, new)
+        before = _former(operation, strategy)
+        result = lifecycle.bring(operation, strategy, new, before, Change("deploy", message))
+    if policies.settings.certificates.by == "fairlead":
+        rotate.if_due(cluster, policies.settings.certificates.renewal, progress=progress)
+    for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
         progress.warn(sentence)
-    progress.finish("deploy", f"applied {len(applier.outcomes)} objects")
-    return states
+    progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
+    return result.states
 
 
-def _deploy(
-    cluster: Cluster,
-    objects: clients.Objects,
-    applier: Applier,
-    settings: Settings,
-    bundle: bundles.Bundle,
-    pair: Pair | None,
-    final_state: FinalState | None,
-    prepare: Callable[[], None],
-    certificate: Deployed,
-    stack: ExitStack,
-    message: str | None,
-    progress: Progress,
-) -> list[deployed_state.Served]:
-    """Deploy, without the renewal of a certificate that is about to end; returns what every OPA
-    serves.
+def _require_accepted(operation: Operation, new: Revision) -> None:
+    """Raises FairleadError with everything for which the cluster cannot take the deployment."""
+    if operation.cluster.examined:
+        operation.progress.update("cluster", "checking that it can take the deployment")
+        settings = new.policies.settings
+        preflight.require(preflight.check(operation.cluster, _served_kinds(new.objects), settings))
+        operation.progress.finish("cluster", "can take the deployment")
+    applying.require_acceptable(operation.objects, new.objects)
+
+
+def _former(operation: Operation, strategy: Strategy) -> Revision | None:
+    """What is put back if the deployment fails. None for an engine with servers: the next run
+    continues what these began.
     """
-    if settings.certificates.by == "cert-manager":
-        rotate.require_cert_manager(cluster)
-    rendering = (cluster, objects, settings, bundle, cluster.sidecar, pair, final_state)
-    credentials, rendered = _credentials_and_objects(*rendering)
-    if cluster.examined:
-        progress.update("cluster", "checking that it can take the deployment")
-        preflight.require(preflight.check(cluster, rendered, settings))
-        progress.finish("cluster", "can take the deployment")
-    require_acceptable(objects, rendered)
-    if settings.access is None:
-        transient_access.require_ended(objects)
-    prepare()
-    if not certificate.alone:
-        # The Lease comes first: of two first deployments at once, the second then takes the
-        # credentials of the other.
-        for manifest in rendered:
-            if manifest["kind"] in ("Namespace", "Lease"):
-                progress.update(
-                    "deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}"
-                )
-                applier.apply(manifest)
-        certificate = stack.enter_context(rotate.alone(cluster))
-        credentials, rendered = _credentials_and_objects(*rendering)
-    removed = _superfluous(cluster, objects, credentials, rendered)
-    states = _apply(
-        cluster, objects, applier, rendered, settings, bundle, credentials, certificate, progress
-    )
-    if settings.access and settings.access.own_controller:
-        transient_access.until_one_works(cluster, progress=progress)
-    for superfluous in removed:
-        applier.delete(*superfluous)
-    cluster.shadow(credentials.shadow if pair else None, progress=progress)
-    if pair is None or pair.engines.enforcing in shadowing.ASKED:
-        engine = cluster.sidecar.engine
-        manifest = manifests.policies(settings, bundle, engine, pair, final_state)
-        history.record(objects, manifest, "deploy", message)
-    return states
+    config_map = operation.config_map
+    if config_map is None or strategy.engine in engine_names.ASKED:
+        return None
+    with suppress(FairleadError):  # somebody damaged it
+        return strategy.read(config_map) if engine_names.of(config_map) == strategy.engine else None
+    return None
 
 
-def _superfluous(
-    cluster: Cluster,
-    objects: clients.Objects,
-    credentials: Credentials,
-    rendered: Sequence[dict[str, Any]],
-) -> list[tuple[str, str, str, str | None]]:
-    """The objects of another sidecar and of policies that are gone, which a deployment deletes, as
-    (apiVersion, kind, name, namespace).
-    """
-    guards = drift.superseded(cluster, objects, credentials, rendered)
-    superfluous: list[tuple[str, str, str, str | None]] = [(*guard, None) for guard in guards]
-    deployments = {o["metadata"]["name"] for o in rendered if o["kind"] == "Deployment"}
-    if KEEPER not in deployments:
-        superfluous.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
-    if SHADOW not in deployments:
-        superfluous += shadowing.SERVER_OBJECTS
-    if all(o["metadata"]["name"] != POLICY_WEBHOOK for o in rendered):
-        kind = "ValidatingWebhookConfiguration"
-        superfluous.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
-    if ACCESS not in deployments:
-        superfluous += access.OBJECTS
-    superfluous += [
-        ("v1", "Secret", scoped_secret(scope), NAMESPACE)
-        for scope in token_scopes.SCOPES
-        if scope not in credentials.scoped
-    ]
-    return superfluous
-
-
-def _credentials_and_objects(
-    cluster: Cluster,
-    objects: clients.Objects,
-    settings: Settings,
-    bundle: bundles.Bundle,
-    sidecar: Sidecar,
-    pair: Pair | None,
-    final_state: FinalState | None,
-) -> tuple[Credentials, list[dict[str, Any]]]:
-    """The deployed credentials, or new ones if there are none, and all objects to apply."""
-    valid = settings.certificates.valid
-    credentials = deployed_state.credentials(objects) or Credentials.fresh(valid=valid)
-    shadow = credentials.shadow
-    if pair and (shadow is None or shadow.left < settings.certificates.renewal):
-        shadow = Tls.fresh(valid, names=SHADOW_NAMES)  # no request depends on it
-    tls = credentials.tls
-    if credentials.left <= timedelta(0):  # nobody can be refused for it any more
-        tls = Tls.fresh(valid)
-    credentials = credentials.having(tls, shadow).opening(token_scopes.wanted(settings))
-    rendered = manifests.render_objects(
-        settings,
-        bundle,
-        credentials,
-        webhook_url=cluster.webhook_url,
-        replicas=cluster.replicas,
-        sidecar=sidecar,
-        pair=pair,
-        shadow_url=cluster.shadow_url if pair else None,
-        final_state=final_state,
-    )
-    return credentials, rendered
-
-
-def _bundle(
-    settings: Settings,
-    folder: Path | None,
-    sidecar: Sidecar,
-    pair: Pair | None,
-    progress: Progress,
-) -> bundles.Bundle:
-    """The policies as they are deployed. Raises as staging.deployed."""
-    bundle = bundles.bundle(settings, folder)
-    return staging.deployed(
-        pair.marked(bundle) if pair else bundle, settings, sidecar.engine, progress
-    )
-
-
-def _apply(
-    cluster: Cluster,
-    objects: clients.Objects,
-    applier: Applier,
-    rendered: Sequence[dict[str, Any]],
-    settings: Settings,
-    bundle: bundles.Bundle,
-    credentials: Credentials,
-    certificate: Deployed,
-    progress: Progress,
-) -> list[deployed_state.Served]:
-    """Apply what was rendered and wait until it is in force. The order makes sure that every
-    decision has the data that it needs.
-
-    1. OPAs and sidecars: with the new settings, the sidecar may replicate another label, of other
-       namespaces. If the policies in force need what is no longer replicated, the sidecar looks it
-       up in the API server.
-    2. Policies, once every sidecar replicates what they need. Each OPA decides by the old ones or
-       the new ones; a pod that is judged by one of each has the assignment of either, or is
-       refused.
-    3. Guards, and the webhooks last, when every OPA can decide about the namespaces that they add.
-       A namespace that has a pool by both settings is covered by the old and the new webhook, and
-       one of them is always there.
-
-    If no intact policies are in force, the policies come first: no OPA becomes Ready without them.
-    So it is if another engine was deployed, whose servers go on to decide by the policies before.
-    """
-    admission = [o for o in rendered if o["apiVersion"].startswith("admissionregistration.k8s.io/")]
-    last = (
-        [o for o in rendered if o["metadata"]["name"] == POLICIES]
-        if _in_force(cluster, objects)
-        else []
-    )
-
-    def apply(batch: Iterable[dict[str, Any]]) -> None:
-        for manifest in batch:
-            progress.update("deploy", f"applying {manifest['kind']} {manifest['metadata']['name']}")
-            applier.apply(manifest)
-
-    stale = policy_status.annotation(objects)
-    apply(o for o in rendered if o not in admission and o not in last)
-    issued = settings.certificates.by == "cert-manager"
-    if issued:
-        tls = rotate.issued(objects, progress=progress)
-        credentials = credentials.having(tls, credentials.shadow)
-    progress.update("deploy", "bringing OPA and its sidecar up")
-    cluster.serve(
-        settings,
-        credentials,
-        bundles.file_modules([credentials.token], credentials.scoped),
-        labels=tables.namespace_labels(bundle.active(settings), settings),
-        progress=progress,
-    )
-    if last:
-        stale = policy_status.annotation(objects)
-        apply(last)
-    states = revision_wait.until_in_force(
-        cluster,
-        objects,
-        credentials.token,
-        bundle.modules,
-        progress=progress,
-        stale=stale,
-    )
-    asking = [o for o in admission if o["metadata"]["name"] == WEBHOOKS]
-    if cluster.examined and asking:
-        preflight.reach(objects, asking[0], progress=progress)
-    if issued:  # as it injects its CA a moment later, and until then nothing else would
-        certificate.trust_also(credentials.ca)
-    apply(webhook_connections.with_deployed_comments(objects, manifest) for manifest in admission)
-    if issued:
-        certificate.trust_also(credentials.ca)
-    return states
-
-
-def _in_force(cluster: Cluster, objects: clients.Objects) -> bool:
-    """Whether every OPA decides by the deployed policies."""
-    deployed = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
-    credentials = deployed_state.credentials(objects)
-    if deployed is None or credentials is None:
-        return False
-    revision = bundles.revision(deployed.get("data") or {})
-    try:
-        states = [deployed_state.served(opa, credentials.token) for opa in cluster.opas()]
-    except FairleadError:  # a pod that cannot be reached, say
-        return False
-    return bool(states) and all(state.ready and state.revision == revision for state in states)
+def _served_kinds(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The objects of kinds that a cluster has before a deployment."""
+    objects = list(objects)
+    parameters = {
+        manifest["spec"]["names"]["kind"]
+        for manifest in objects
+        if manifest["kind"] == "CustomResourceDefinition"
+    }
+    return [manifest for manifest in objects if manifest["kind"] not in parameters]
 
 
 def check(
     cluster: Cluster,
-    settings: Settings,
-    folder: Path | None = None,
+    policies: PolicySet,
     *,
+    engine: str | None = None,
     sidecar: str | None = None,
-    pair: Pair | None = None,
-    further: Iterable[Mapping[str, Any]] = (),
+    progress: Progress,
 ) -> list[preflight.Finding]:
-    """What `deploy` checks before it applies anything, and `further` objects; changes nothing.
-    Raises FairleadError.
+    """What `deploy` checks before it applies anything; changes nothing. Raises UsageError,
+    FairleadError.
     """
-    rendered = manifests.render_objects(
-        settings,
-        bundles.bundle(settings, folder),
-        Credentials.fresh().opening(token_scopes.wanted(settings)),
-        webhook_url=cluster.webhook_url,
-        replicas=cluster.replicas,
-        sidecar=sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar,
-        pair=pair,
-    )
-    return preflight.check(cluster, [*rendered, *further], settings)
+    with Operation.begun(cluster, progress, unprivileged=True) as operation:
+        bundle_following.require_no_bundles(operation.objects, bundle_following.DEPLOY)
+        present = deployed_state.engine(operation.objects)
+        strategy = strategies.named(operation, engine or present, sidecar)
+        objects = strategy.render(policies).objects
+    return preflight.check(cluster, _served_kinds(objects), policies.settings)
 
 
 def plan(
     cluster: Cluster,
-    settings: Settings,
-    folder: Path | None = None,
+    policies: PolicySet,
     *,
+    engine: str | None = None,
     sidecar: str | None = None,
-    pair: Pair | None = None,
-    final_state: FinalState | None = None,
     progress: Progress,
 ) -> list[Outcome]:
     """What `deploy` would do to each object: created, changed, unchanged or deleted; unknown if it
-    cannot be read. Changes nothing.
-
-    Raises UsageError as `deploy`, FairleadError if the API server does not answer, or if the
-    credentials cannot be read.
+    cannot be read. Changes nothing. Raises UsageError and FairleadError as `deploy`.
     """
-    chosen = sidecars.SIDECARS[sidecar] if sidecar else cluster.sidecar
-    chosen.require(settings)
-    bundle = _bundle(settings, folder, chosen, pair, progress)
-    objects = cluster.objects()
-    if settings.certificates.by == "cert-manager":
-        rotate.require_cert_manager(cluster)
-    credentials, rendered = _credentials_and_objects(
-        cluster, objects, settings, bundle, chosen, pair, final_state
-    )
-    outcomes = []
-    for done, manifest in enumerate(rendered):
-        progress.update("plan", "comparing the objects", done=done, total=len(rendered))
-        expected = webhook_connections.with_deployed_comments(objects, manifest)
-        outcomes.append(preview(objects, expected))
-    outcomes += [
-        Outcome(*removed, DELETED)
-        for removed in _superfluous(cluster, objects, credentials, rendered)
-        if objects.get(*removed) is not None
-    ]
+    with Operation.begun(cluster, progress) as operation:
+        objects = operation.objects
+        bundle_following.require_no_bundles(objects, bundle_following.DEPLOY)
+        present = deployed_state.engine(objects)
+        strategy = strategies.named(operation, engine or present, sidecar)
+        new = strategy.render(policies)
+        outcomes = []
+        for done, manifest in enumerate(new.objects):
+            progress.update("plan", "comparing the objects", done=done, total=len(new.objects))
+            expected = webhook_connections.with_deployed_comments(objects, manifest)
+            outcomes.append(applying.preview(objects, expected))
+        keys = strategy.superfluous(new, _former(operation, strategy))
+        outcomes += [Outcome(*key, DELETED) for key in keys if objects.get(*key) is not None]
     progress.finish("plan", f"compared {len(outcomes)} objects")
     return outcomes
+
+
+def render_objects(
+    policies: PolicySet,
+    *,
+    engine: str | None = None,
+    sidecar: str | None = None,
+    progress: Progress,
+) -> render.Rendered:
+    """The objects that `deploy` applies in a new cluster of pods, without a cluster. Raises
+    UsageError, InputError.
+    """
+    engine = engine or OPA_ENGINE
+    strategies.refuse_sidecar(engine, sidecar)
+    if engine not in engine_names.ASKED:
+        return render.Rendered({"": list(cel.rendered(policies).objects)}, ())
+    if engine == PYTHON_ENGINE:
+        sidecar = python.require(policies)
+    return render.render(policies, sidecar=sidecar, progress=progress)

@@ -11,20 +11,22 @@ from typing import Any
 
 import requests
 
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.common.errors import FairleadError
+from fairlead.deployment import engine_names
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     CONFIRMED,
     NAMESPACE,
+    OPA_ENGINE,
     POLICIES,
     PYTHON_ENGINE,
-    SHADOW_SECRET,
     TLS_SECRET,
     TOKEN_SECRET,
     scoped_secret,
 )
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import history, leftovers
 from fairlead.policy import bundles
@@ -55,6 +57,23 @@ class Served:
     rejected: Mapping[str, str] | None = None
 
 
+def config_map(objects: clients.Objects) -> dict[str, Any] | None:
+    """The ConfigMap of the policies; None if nothing is deployed."""
+    return objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+
+
+def engine(objects: clients.Objects) -> str:
+    """The engine that enforces the policies of the cluster; `opa` if nothing is deployed, or if the
+    user may not read what is.
+    """
+    try:
+        return engine_names.of(config_map(objects))
+    except Refused as error:
+        if error.status != 403:
+            raise
+        return OPA_ENGINE
+
+
 def credentials(objects: clients.Objects) -> Credentials | None:
     """The deployed credentials; None if there are none, or if they are incomplete."""
 
@@ -65,15 +84,13 @@ def credentials(objects: clients.Objects) -> Credentials | None:
     return Credentials.kept(
         data(TOKEN_SECRET),
         data(TLS_SECRET),
-        data(SHADOW_SECRET),
-        {scope: data(scoped_secret(scope)) for scope in SCOPES},
+        scoped={scope: data(scoped_secret(scope)) for scope in SCOPES},
     )
 
 
 def certificates(objects: clients.Objects) -> Certificates:
     """The deployed settings of certificates; the defaults if the cluster does not say."""
-    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
-    settings = history.settings_of(config_map) or {}
+    settings = history.settings_of(config_map(objects) or {}) or {}
     try:
         return Certificates.model_validate(settings["certificates"])
     except (KeyError, ValueError):  # pydantic's error is a ValueError
@@ -135,21 +152,21 @@ def _confirmed(api: OpaApi) -> tuple[datetime | None, float | None]:
     return None, None
 
 
-def health(server: ReportingServer) -> dict[str, Any]:
+def health(server: Server) -> dict[str, Any]:
     """The server's own health report, healthy or not. Raises FairleadError if it cannot be
     reached.
     """
     return _fetched(f"{server.url}/health", server.ca)
 
 
-def report(server: ReportingServer, *further: str) -> dict[str, Any]:
+def report(server: Server, *further: str) -> dict[str, Any]:
     """{pod, url, pid, healthy, reasons} of a server, and `further` fields of its own report. One
     that does not answer is not healthy.
     """
-    own: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     try:
-        own = health(server)
-        healthy, reasons = bool(own["healthy"]), [str(reason) for reason in own["reasons"]]
+        answer = health(server)
+        healthy, reasons = bool(answer["healthy"]), [str(reason) for reason in answer["reasons"]]
     except (FairleadError, KeyError, TypeError) as error:
         healthy, reasons = False, [f"it does not answer ({error})"]
     return {
@@ -158,7 +175,7 @@ def report(server: ReportingServer, *further: str) -> dict[str, Any]:
         "pid": server.pid,
         "healthy": healthy,
         "reasons": reasons,
-        **{field: own.get(field) for field in further},
+        **{field: answer.get(field) for field in further},
     }
 
 

@@ -13,16 +13,13 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import manifests, switches
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.final_states import FinalState
 from fairlead.deployment.names import (
     INTENT_LABEL,
     NAMESPACE,
     OPA,
     POLICIES,
     SETTINGS_ANNOTATION,
-    SHADOW_WEBHOOKS,
 )
-from fairlead.deployment.shadowing import Pair
 from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -97,7 +94,7 @@ def compare(
             return Comparison(error=f"there is no Deployment {OPA}, which names its sidecar")
         return Comparison(
             tuple(
-                compared(objects, manifest, _issuer(credentials, manifest))
+                compared(objects, manifest, credentials.tls.issuer)
                 for manifest in rendered(cluster, config_map, credentials, kinds)
             )
         )
@@ -105,31 +102,19 @@ def compare(
         return Comparison(error=str(error))
 
 
-def _issuer(credentials: Credentials, manifest: Mapping[str, Any]) -> bytes:
-    """The CA that API servers trust if they call the webhooks of this manifest."""
-    if manifest["metadata"]["name"] != SHADOW_WEBHOOKS:
-        return credentials.tls.issuer
-    return credentials.shadow.issuer if credentials.shadow else b""
-
-
 def rendered(
     cluster: Cluster, config_map: Mapping[str, Any], credentials: Credentials, kinds: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The objects of these kinds that a deployment of the policies and settings of this ConfigMap
     applies. Raises UsageError if the sidecar cannot do what the settings ask for, and FairleadError
-    if the settings or an annotation cannot be read.
+    if the settings cannot be read.
     """
-    pair = Pair.of(config_map)
     objects = manifests.render_objects(
         settings(config_map),
         bundles.Bundle(config_map.get("data") or {}),
         credentials,
-        webhook_url=cluster.webhook_url,
-        replicas=cluster.replicas,
+        webhook_url=cluster.webhook_url(cluster.sidecar),
         sidecar=cluster.sidecar,
-        pair=pair,
-        shadow_url=cluster.shadow_url if pair else None,
-        final_state=FinalState.of(config_map),
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]
 
@@ -146,8 +131,8 @@ def superseded(
     """
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     remaining = {(o["kind"], o["metadata"]["name"]) for o in successors}
-    former = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
-    former += [
+    identities = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
+    identities += [
         (kind, live["metadata"]["name"])
         for kind in GUARDS
         for live in objects.list(_ADMISSION, kind, None)
@@ -156,8 +141,8 @@ def superseded(
     if config_map is not None:
         with suppress(FairleadError):  # no version that can be read here deployed it
             deployed = rendered(cluster, config_map, credentials, GUARDS)
-            former += [(o["kind"], o["metadata"]["name"]) for o in deployed]
-    superfluous = dict.fromkeys(identity for identity in former if identity not in remaining)
+            identities += [(o["kind"], o["metadata"]["name"]) for o in deployed]
+    superfluous = dict.fromkeys(identity for identity in identities if identity not in remaining)
     return [(_ADMISSION, *identity) for identity in superfluous]
 
 

@@ -21,8 +21,8 @@ def differences(cluster: Cluster, old: str, new: str) -> dict[str, Any]:
     from, to}; `diff` is unified. Either is None if it is not known of both entries, and `missing`
     says why. Raises UsageError if there is no such entry.
     """
-    listed = history.entries(cluster.objects())
-    before, after = (history.find(listed, reference) for reference in (old, new))
+    entries = history.entries(cluster.objects())
+    before, after = (history.find(entries, reference) for reference in (old, new))
     return {
         "from": before.title,
         "to": after.title,

@@ -42,9 +42,9 @@ def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bo
             if len(refused) == len(leftover):
                 break
             leftover = refused
-        own = {key: reason for key, reason in leftover.items() if not STAGED_KEY.match(key)}
-        if own:
-            raise Stuck(_stuck(opa, own))
+        unstaged = {key: reason for key, reason in leftover.items() if not STAGED_KEY.match(key)}
+        if unstaged:
+            raise Stuck(_stuck(opa, unstaged))
         return count - len(leftover)
     finally:
         api.close()

@@ -54,8 +54,8 @@ def between(
     for part in ("labels", "annotations"):
         ours = manifest["metadata"].get(part) or {}
         old, new = (dict(side["metadata"].get(part) or {}) for side in (before, after))
-        others = {key for key in new if key not in ours}
-        changes += _differences(_without(old, others), _without(new, others), f"metadata.{part}")
+        foreign = {key for key in new if key not in ours}
+        changes += _differences(_without(old, foreign), _without(new, foreign), f"metadata.{part}")
     changes += _differences(_comparable(before), _comparable(after), "")
     return _shown(manifest, changes)
 
@@ -130,7 +130,9 @@ def _part(present: Any, expected: Any) -> Any:
     if isinstance(present, Mapping) and isinstance(expected, Mapping):
         return {key: _part(present[key], expected[key]) for key in expected if key in present}
     if isinstance(present, list) and isinstance(expected, list) and len(present) == len(expected):
-        return [_part(item, other) for item, other in zip(present, expected, strict=True)]
+        return [
+            _part(item, counterpart) for item, counterpart in zip(present, expected, strict=True)
+        ]
     return present
 
 

@@ -23,12 +23,12 @@ def listed(objects: clients.Objects) -> list[dict[str, Any]]:
     config_maps = [
         {
             "kind": "ConfigMap",
-            "name": each["name"],
-            "status": each["status"],
+            "name": policy["name"],
+            "status": policy["status"],
             **empty,
-            "error": each["error"],
+            "error": policy["error"],
         }
-        for each in policy_status.policies(objects)
+        for policy in policy_status.policies(objects)
     ]
     return [*config_maps, *map(_row, _placement_policies(objects))]
 
@@ -46,7 +46,7 @@ def _placement_policies(objects: clients.Objects) -> list[dict[str, Any]]:
 
 def _row(policy: Mapping[str, Any]) -> dict[str, Any]:
     metadata, status = policy["metadata"], policy.get("status") or {}
-    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     ready, conflict = conditions.get("Ready", {}), conditions.get("Conflicting", {})
     current = status.get("observedGeneration") == metadata.get("generation")
     errors = [_sentence(error) for error in status.get("errors") or ()]
@@ -72,5 +72,5 @@ def _decided(decision: Mapping[str, Any]) -> str:
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
-    place = f"line {error['line']}: " if error.get("line") else ""
-    return f"{place}{error.get('message', '')}"
+    prefix = f"line {error['line']}: " if error.get("line") else ""
+    return f"{prefix}{error.get('message', '')}"

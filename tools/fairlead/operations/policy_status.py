@@ -23,12 +23,12 @@ UNREACHED = "kube-mgmt did not reach OPA"
 
 def policies(objects: clients.Objects) -> list[dict[str, Any]]:
     """Each ConfigMap of policies as {name, status, error, used}: `ok`, `error` with OPA's words, or
-    `pending`. `used` says whether decisions use a policy of it; None if that is not known.
+    `pending`. `usage` says whether decisions use a policy of it; None if that is not known.
     """
     config_maps = _config_maps(objects)
-    used = _used(_accepted(config_maps))
+    usage = _used(_accepted(config_maps))
     return [
-        {"name": name, **status(config_map), "used": used.get(name)}
+        {"name": name, **status(config_map), "used": usage.get(name)}
         for config_map in config_maps
         for name in [config_map["metadata"]["name"]]
     ]
@@ -114,8 +114,8 @@ def line(problem: Any) -> str:
     problems = problem if isinstance(problem, list) else [problem]
     lines = (
         UNREACHED
-        if isinstance(each, dict) and {"Op", "URL", "Err"} <= each.keys()
-        else describe(each).replace("\n", "; ")
-        for each in problems
+        if isinstance(entry, dict) and {"Op", "URL", "Err"} <= entry.keys()
+        else describe(entry).replace("\n", "; ")
+        for entry in problems
     )
     return "; ".join(dict.fromkeys(lines))

@@ -44,7 +44,7 @@ def lag(
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         before = api.versions(_NAMESPACES)
-        namespaces = cluster.namespaces()
+        namespaces = cluster.objects().namespaces()
         missed: dict[str, datetime | None] = {}
 
         def current() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -14,10 +14,12 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, shadowing
-from fairlead.deployment.names import REVISION_ANNOTATION, SETTINGS_ANNOTATION
-from fairlead.operations import history, push
+from fairlead.deployment import engine_names, manifests
+from fairlead.deployment.names import ENGINE_ANNOTATION, REVISION_ANNOTATION, SETTINGS_ANNOTATION
+from fairlead.operations import bundle_following, history, push, strategies
 from fairlead.operations.history import Entry
+from fairlead.operations.lifecycle import Change
+from fairlead.operations.strategies.base import Operation
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
 
@@ -29,7 +31,6 @@ _BESIDE_POLICIES = frozenset(
         "certificates",
         "decisionLogs",
         "failurePolicy",
-        "finalState",
         "images",
         "maxStaleness",
         "placementPolicies",
@@ -42,44 +43,38 @@ _BESIDE_POLICIES = frozenset(
 
 
 def rollback(
-    cluster: Cluster,
-    reference: str | None,
-    *,
-    message: str | None = None,
-    prepare: Callable[[], None] = lambda: None,
-    progress: Progress,
+    cluster: Cluster, reference: str | None, *, message: str | None = None, progress: Progress
 ) -> dict[str, Any]:
     """Bring an entry of the history back into force, by default the latest with other policies;
-    like `push`, without the tests. `prepare` is called before anything changes.
+    like `push`, without the tests.
 
     The settings that only policies read come back with the policies. Those that only a deployment
-    can apply stay as they are, if no decision depends on them. Returns what `push` does, and
-    {direction, from, to, missing, wayBack}: `direction` is "back" or "forward", None if it is not
-    known; `from` and `to` are titles of entries (`from` is None if no entry brought what is in
-    force); `missing` is a list of {setting, now, then}, the settings that stay, and `wayBack` says
-    how to bring them back, None if none stays.
+    can apply stay as they are, if no decision depends on them; without servers, all come back.
+    Returns what `push` does, and {direction, from, to, missing, wayBack}: `direction` is "back" or
+    "forward", None if it is not known; `from` and `to` are titles of entries (`from` is None if no
+    entry brought what is in force); `missing` is a list of {setting, now, then}, the settings that
+    stay, and `wayBack` says how to bring them back, None if none stays.
 
-    Raises UsageError if the history does not have it, or if decisions depend on settings that need
-    a deployment (nothing was changed).
+    Raises UsageError if the history does not have it, if another engine enforced it, or if
+    decisions depend on settings that need a deployment (nothing was changed).
     """
     remarks.check("--message", message)
-    objects = cluster.objects()
-    deployed = push.deployed(cluster, objects)
-    listed = history.entries(objects)
-    entry = chosen(listed, reference, deployed)
-    manifest = shadowing.same_shadow(kept(entry), deployed)
-    staging.require_free_packages(bundles.modules_of(manifest["data"]), {}, progress)
-    now = history.settings_of(deployed)
-    missing = _missing(now, entry)
-    in_force = history.current(listed, deployed)
-    prepare()
-    result = push.bring(
-        cluster,
-        objects,
-        _manifest(manifest, now, entry.settings),
-        push.Change("rollback", message, origin(entry)),
-        progress=progress,
-    )
+    with Operation.begun(cluster, progress) as operation:
+        bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
+        strategy = strategies.deployed(operation)
+        deployed = push.require_deployed(operation)
+        entries = history.entries(operation.objects)
+        entry = chosen(entries, reference, deployed)
+        _require_same_engine(entry, deployed)
+        manifest, missing = kept(entry), []
+        if strategy.engine in engine_names.ASKED:
+            staging.require_free_packages(bundles.modules_of(manifest["data"]), {}, progress)
+            now = history.settings_of(deployed)
+            missing = _missing(now, entry)
+            manifest = _manifest(manifest, now, entry.settings)
+        in_force = history.current(entries, deployed)
+        change = Change("rollback", message, origin(entry))
+        result = push.bring(operation, strategy, strategy.read(manifest), deployed, change)
     unknown = (
         [
             f"the settings of {entry.title} are not kept: only those that are written in its "
@@ -90,7 +85,7 @@ def rollback(
     )
     return {
         **result,
-        "direction": direction(listed, in_force, entry),
+        "direction": direction(entries, in_force, entry),
         "from": in_force.title if in_force else None,
         "to": entry.title,
         "missing": missing,
@@ -99,13 +94,25 @@ def rollback(
     }
 
 
-def chosen(listed: Sequence[Entry], reference: str | None, deployed: Mapping[str, Any]) -> Entry:
+def _require_same_engine(entry: Entry, deployed: Mapping[str, Any]) -> None:
+    """Raises UsageError if another engine than the deployed one enforced the entry."""
+    if entry.manifest is None:
+        return
+    now, recorded = (engine_names.of(config_map) for config_map in (deployed, entry.manifest))
+    if now != recorded:
+        raise UsageError(
+            f"{recorded} enforced {entry.title}, and now {now} does: run `fairlead deploy --engine "
+            f"{recorded}` with the policies and the settings of that time"
+        )
+
+
+def chosen(entries: Sequence[Entry], reference: str | None, deployed: Mapping[str, Any]) -> Entry:
     """The entry that `reference` names, by default the latest with other policies than the deployed
     ones. Raises UsageError.
     """
     if reference is not None:
-        return history.find(listed, reference)
-    return history.before(listed, bundles.revision(deployed["data"]))
+        return history.find(entries, reference)
+    return history.before(entries, bundles.revision(deployed["data"]))
 
 
 def kept(entry: Entry) -> dict[str, Any]:
@@ -124,10 +131,10 @@ def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]
     """
     if now is None or entry.settings is None:
         return []
-    now, then = Settings.of_deployed(now), Settings.of_deployed(entry.settings)
+    now, former_settings = Settings.of_deployed(now), Settings.of_deployed(entry.settings)
     differing = [
         {"setting": key, "now": now.get(key), "then": value}
-        for key, value in sorted(then.items())
+        for key, value in sorted(former_settings.items())
         if key not in push.POLICY_ONLY and now.get(key) != value
     ]
     if any(setting["setting"] not in _BESIDE_POLICIES for setting in differing):
@@ -142,8 +149,8 @@ def way_back(settings: Sequence[Mapping[str, Any]], entry: str) -> str:
     """How to bring back the settings of `missing`, with the policies of the entry. The deployment
     comes first, because it brings the policies of this machine.
     """
-    then = {setting["setting"]: setting["then"] for setting in settings}
-    lines = yaml.safe_dump(then, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    values = {setting["setting"]: setting["then"] for setting in settings}
+    lines = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=False)
     return (
         "To have them as they were, write these lines into fairlead.yaml, in place of the same "
         f"keys:\n\n{textwrap.indent(lines, '  ')}\nThen run `fairlead deploy`, and "
@@ -168,14 +175,14 @@ def shown(settings: Sequence[Mapping[str, Any]]) -> str:
 def _manifest(
     manifest: Mapping[str, Any],
     now: Mapping[str, Any] | None,
-    then: Mapping[str, Any] | None,
+    recorded: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The policies' ConfigMap with the settings that are in force after the rollback."""
-    kept_as_they_are = (REVISION_ANNOTATION, *shadowing.ENGINE_ANNOTATIONS)
+    kept_as_they_are = (REVISION_ANNOTATION, ENGINE_ANNOTATION)
     present = manifest["metadata"]["annotations"]
     annotations = {key: present[key] for key in kept_as_they_are if key in present}
-    restored = {key: value for key, value in (then or {}).items() if key in push.POLICY_ONLY}
-    settings = then if now is None else {**now, **restored}
+    restored = {key: value for key, value in (recorded or {}).items() if key in push.POLICY_ONLY}
+    settings = recorded if now is None else {**now, **restored}
     if settings is not None:
         annotations[SETTINGS_ANNOTATION] = json.dumps(settings)
     return manifests.policies_of(manifest["data"], annotations)
@@ -186,16 +193,16 @@ def origin(entry: Entry) -> int | None:
     return entry.restored or entry.number
 
 
-def direction(listed: Sequence[Entry], now: Entry | None, then: Entry) -> str | None:
-    """Whether `then` first came before or after what is in force. Entries without a number are
+def direction(entries: Sequence[Entry], now: Entry | None, target: Entry) -> str | None:
+    """Whether `target` first came before or after what is in force. Entries without a number are
     older than all others.
     """
-    if now is None or _age(listed, now) == _age(listed, then):
+    if now is None or _age(entries, now) == _age(entries, target):
         return None
-    return "back" if _age(listed, then) < _age(listed, now) else "forward"
+    return "back" if _age(entries, target) < _age(entries, now) else "forward"
 
 
-def _age(listed: Sequence[Entry], entry: Entry) -> tuple[int, int]:
+def _age(entries: Sequence[Entry], entry: Entry) -> tuple[int, int]:
     """A key by which entries are in the order in which they first came."""
     first = origin(entry)
-    return (first, 0) if first else (0, -listed.index(entry))
+    return (first, 0) if first else (0, -entries.index(entry))

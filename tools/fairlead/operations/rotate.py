@@ -34,8 +34,7 @@ from fairlead.deployment.names import (
 from fairlead.keeper import renewal, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube import clients, discovery
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import clients
 from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
@@ -61,8 +60,8 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
         objects, credentials = _deployed(cluster)
         old, new = credentials.token, fresh_token()
 
-        def publish(used: str, accepted: list[str]) -> None:
-            _publish_tokens(cluster, objects, used, accepted, credentials.scoped)
+        def publish(token_: str, accepted: list[str]) -> None:
+            _publish_tokens(cluster, objects, token_, accepted, credentials.scoped)
 
         progress.update("token", "making OPA accept a new one")
         publish(old, [old, new])
@@ -158,20 +157,17 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
     """Replace the certificate if it lasts no longer than `before`. Raises as `certificate`."""
     credentials = deployed_state.credentials(cluster.objects())
-    if credentials is None or credentials.left > before:
+    if credentials is None or credentials.remaining > before:
         return
     with alone(cluster) as deployed:
         secret = deployed.secret()  # checked again: a keeper may have done it meanwhile
-        if secret and secret.tls and secret.tls.left <= before:
+        if secret and secret.tls and secret.tls.remaining <= before:
             _replace(cluster, deployed, progress)
 
 
 def require_cert_manager(cluster: Cluster) -> None:
     """Raises UsageError if the cluster does not serve cert-manager's API."""
-    kinds = {
-        (kind.api_version, kind.name)
-        for kind in discovery.kinds(clients.connect(cluster.kubeconfig))
-    }
+    kinds = {(kind.api_version, kind.name) for kind in cluster.objects().kinds()}
     if not {("cert-manager.io/v1", "Certificate"), ("cert-manager.io/v1", "Issuer")} <= kinds:
         raise UsageError(
             f"cluster {cluster.name} has no cert-manager (cert-manager.io/v1 is not served): "
@@ -193,11 +189,11 @@ def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
             return None
         return Tls.kept(secret.get("data"))
 
-    what = (
+    expectation = (
         f"cert-manager has issued Certificate {TLS_SECRET} (`kubectl describe certificate -n "
         f"{NAMESPACE}`)"
     )
-    tls = waiting.until(look, deadline=DEADLINE, what=what, pause=0.2)
+    tls = waiting.until(look, deadline=DEADLINE, what=expectation, pause=0.2)
     progress.finish("certificate", "issued by cert-manager")
     return tls
 
@@ -211,7 +207,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody
     else changes the objects for minutes.
     """
-    api = ApiServer(cluster.kubeconfig)
+    api = clients.Objects(cluster.kubeconfig, timeout=clients.BRIEF)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
     with lease.held(forbidden=forbidden) as leading:
         yield Deployed(api, manager=clients.FIELD_MANAGER, check=lease.check, alone=leading)
@@ -258,13 +254,13 @@ def _deployed(cluster: Cluster) -> tuple[clients.Objects, Credentials]:
 def _publish_tokens(
     cluster: Cluster,
     objects: clients.Objects,
-    used: str,
+    token: str,
     accepted: list[str],
     scoped: bundles.ScopedTokens,
 ) -> None:
-    """Have sidecars use the token `used`, and OPAs accept just these tokens."""
+    """Have sidecars use the token `token`, and OPAs accept just these tokens."""
     modules = {name: text.encode() for name, text in bundles.file_modules(accepted, scoped).items()}
-    parts = {"token": used.encode(), **modules}
+    parts = {"token": token.encode(), **modules}
     _apply_secret(objects, TOKEN_SECRET, parts)
     cluster.refresh({TOKEN_SECRET: parts})
 
@@ -280,10 +276,12 @@ def _apply_secret(objects: clients.Objects, name: str, parts: Mapping[str, bytes
     )
 
 
-def _every(servers: Iterable[Any], holds: Callable[[Any], bool], what: str) -> None:
+def _every(servers: Iterable[Any], holds: Callable[[Any], bool], expectation: str) -> None:
     for server in servers:
         waiting.until(
-            functools.partial(holds, server), deadline=DEADLINE, what=f"{what} ({server.url})"
+            functools.partial(holds, server),
+            deadline=DEADLINE,
+            what=f"{expectation} ({server.url})",
         )
 
 

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import texts
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.final_states import FinalState
-from fairlead.deployment.names import (
-    ACCESS,
-    NAMESPACE,
-    OPA_ENGINE,
-    POLICIES,
-    SHADOW_SECRET,
-    TLS_SECRET,
-)
-from fairlead.deployment.shadowing import ASKED, Engines
-from fairlead.kube import clients
-from fairlead.operations import (
-    bundle_following,
-    certificate_status,
-    deployed_state,
-    disabling,
-    drift,
-    policy_status,
-    problems,
-    replication_lag,
-    transient_access,
-)
-from fairlead.operations.deployed_state import Served
-from fairlead.policy import bundles
-from fairlead.policy.instances import Instance
+from fairlead.common.progress import Progress
+from fairlead.operations import drift, problems, strategies
+from fairlead.operations.strategies.base import Operation
+from fairlead.policy.policy_set import PolicySet
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
     """The cluster's state: {name, cluster, kubeconfig, deployed, engine, sidecar, opa, policies,
     certificates, ...}.
 
-    - `intents`: the deployed ones, as {name, enforcement, kinds, finalState}; empty if they cannot
-      be read. `finalState` is what checks their objects after other webhooks: `webhook` or
-      `policy`, None for nothing
-    - `finalState`: the setting, `webhook` or `policy`, which does not hold for each intent; None if
-      the settings cannot be read
+    - `intents`: the deployed ones, as {name, enforcement, kinds}; empty if they cannot be read
     - `bundles`: the URL of the signed bundles that the OPAs follow; None if a sidecar loads their
       policies. The objects are not compared then, as nothing in the cluster has the settings
     - `deployed`: whether anything of Fairlead is there
@@ -63,72 +37,25 @@ def status(cluster: Cluster) -> dict[str, Any]:
 
     Raises FairleadError if the API server does not answer.
     """
-    objects = cluster.objects()
-    credentials = deployed_state.credentials(objects)
-    token = credentials.token if credentials else None
-    by_opa = cluster.sidecar.engine == OPA_ENGINE
-    states = [deployed_state.served(opa, token) for opa in cluster.opas()]
-    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
-    if by_opa:
-        there = objects.get("v1", "Namespace", NAMESPACE) is not None
-        policies = policy_status.policies(objects) if there else []
-    else:
-        policies = [_in_python(config_map, states)] if config_map else []
-    sidecars = [deployed_state.report(sidecar) for sidecar in cluster.sidecars()]
-    access = transient_access.controllers(cluster)
+    with Operation.begun(cluster, Progress()) as operation:
+        config_map = operation.config_map
+        described = strategies.described(operation).describe(config_map)
     running = servers(cluster)
-    followed = bundle_following.followed(objects)
-    comparison = drift.compare(cluster, objects)
-    disabled = disabling.read(objects)
-    dated = (
-        {}
-        if credentials is None
-        else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca}
-    )
-    if credentials and credentials.shadow:
-        dated[SHADOW_SECRET] = credentials.shadow.certificate
     return {
         "name": cluster.name,
         "cluster": cluster.kind,
         "kubeconfig": str(cluster.kubeconfig),
-        "deployed": credentials is not None or bool(policies),
-        "engine": cluster.sidecar.engine,
-        "sidecar": cluster.sidecar.name if by_opa else None,
-        "bundles": followed,
-        "opa": [
-            {
-                "pod": state.opa.pod,
-                "url": state.opa.url,
-                "ca": str(state.opa.ca),
-                "pid": state.opa.pid,
-                "ready": state.ready,
-                "revision": state.revision,
-                "confirmed": texts.time(state.confirmed) if state.confirmed else None,
-            }
-            for state in states
-        ],
-        "sidecars": sidecars,
-        "access": access,
+        "engine": described.engine,
+        **described.rows,
         "intents": intents(config_map),
-        "finalState": final_state(config_map),
-        "policies": policies,
-        "objects": documents(comparison),
-        "disabled": [asdict(record) for record in disabled.records.values()],
-        "certificates": certificate_status.certificates(cluster, objects),
+        "objects": documents(described.comparison),
+        "disabled": [asdict(record) for record in described.disabled.records.values()],
         "servers": running,
         "problems": [
-            *problems.of_disabled(disabled),
-            *problems.of_opas(
-                states, _expected_opas(objects), "OPA" if by_opa else "server in Python"
-            ),
-            *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
-            *problems.of_access(access, objects.get("apps/v1", "Deployment", ACCESS, NAMESPACE)),
-            *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
-            *problems.of_policies(policies),
-            *problems.of_bundles(followed, config_map),
-            *problems.of_objects(comparison),
-            *problems.of_final_state(config_map),
-            *problems.of_certificates(dated),
+            *problems.of_disabled(described.disabled),
+            *described.problems,
+            *problems.of_objects(described.comparison),
+            *problems.of_certificates(described.dated),
             *problems.of_servers(running),
         ],
     }
@@ -167,62 +94,14 @@ def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     if config_map is None:
         return []
     try:
-        settings = drift.settings(config_map)
-        active = bundles.Bundle(config_map.get("data") or {}).active(settings)
-        recorded = FinalState.of(config_map)
+        policies = PolicySet.deployed(config_map.get("data") or {}, drift.settings(config_map))
     except FairleadError:  # the comparison of webhooks says why
         return []
-    by_api_server = Engines.of(config_map).enforcing not in ASKED
-    in_place = recorded.intents if recorded and recorded.in_place else set()
-    policies = {one.name for one in active if by_api_server or one.name in in_place}
     return [
         {
-            "name": one.name,
-            "enforcement": settings.mode(one.name),
-            "kinds": sorted({kind.kind for request in one.requests for kind in request.kinds}),
-            "finalState": _final_state(one, policies),
+            "name": instance.name,
+            "enforcement": policies.settings.mode(instance.name),
+            "kinds": sorted({kind.kind for request in instance.requests for kind in request.kinds}),
         }
-        for one in active
+        for instance in policies.active
     ]
-
-
-def final_state(config_map: Mapping[str, Any] | None) -> str | None:
-    """The setting `finalState` of the deployed policies; None if it cannot be read."""
-    if config_map is None:
-        return None
-    try:
-        return drift.settings(config_map).final_state
-    except FairleadError:  # the comparison of webhooks says why
-        return None
-
-
-def _final_state(one: Instance, policies: Collection[str]) -> str | None:
-    """What checks the intent's objects after other webhooks; admission policies do for some."""
-    if not any({"mutating", "validating"} <= {*request.webhooks} for request in one.requests):
-        return None
-    return "policy" if one.name in policies else "webhook"
-
-
-def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[str, Any]:
-    """The policies' ConfigMap, and whether the servers in Python use it, as a row of `policies`."""
-    revision = bundles.revision(config_map.get("data") or {})
-    errors = [state.rejected["error"] for state in states if state.rejected]
-    served = all(state.revision == revision for state in states)
-    state = "error" if errors else "ok" if served else "pending"
-    name = config_map["metadata"]["name"]
-    return {"name": name, "status": state, "error": next(iter(errors), None), "used": True}
-
-
-def _lags(
-    cluster: Cluster, states: Iterable[deployed_state.Served], token: str | None
-) -> Iterator[tuple[deployed_state.Served, replication_lag.Lag | None]]:
-    """What OPAs lack of the cluster's namespaces, if no sidecar reports the age of its data."""
-    for state in states:
-        if not cluster.sidecar.look_up and state.error is None:
-            yield state, replication_lag.lag(cluster, state.opa, token)
-
-
-def _expected_opas(objects: clients.Objects) -> int:
-    """The least number of OPAs that have to be there."""
-    deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
-    return max(1, (deployment.get("spec") or {}).get("replicas") or 0)

@@ -68,9 +68,9 @@ def require_ended(objects: clients.Objects) -> None:
     ]
     if effective:
         first = "/".join(filter(None, (effective[0].get("namespace"), effective[0]["name"])))
-        more = ", ..." if len(effective) > 1 else ""
+        suffix = ", ..." if len(effective) > 1 else ""
         raise UsageError(
-            f"access: {texts.counted(len(effective), 'transient binding')} ({first}{more}) would "
+            f"access: {texts.counted(len(effective), 'transient binding')} ({first}{suffix}) would "
             "give access for good without the controller: end all by `kubectl delete "
             "transientrolebindings --all -A` and `kubectl delete transientclusterrolebindings "
             "--all`, or leave the setting `access` on"
@@ -114,7 +114,7 @@ def _parents(objects: clients.Objects, kind: Kind) -> list[dict[str, Any]]:
 
 def _none_left(objects: clients.Objects, kind: Kind) -> bool:
     children = objects.list(f"{RBAC}/v1", kind.child, None)
-    left = [child["metadata"]["name"] for child in children if owner_uid(child)]
-    if left:
-        raise FairleadError(f"{', '.join(left[:5])} {'is' if len(left) == 1 else 'are'} there")
+    names = [child["metadata"]["name"] for child in children if owner_uid(child)]
+    if names:
+        raise FairleadError(f"{', '.join(names[:5])} {'is' if len(names) == 1 else 'are'} there")
     return True

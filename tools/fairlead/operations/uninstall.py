@@ -68,8 +68,8 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
 
     Raises FairleadError if something cannot be removed; what was removed before stays removed.
     """
-    api = clients.connect(cluster.kubeconfig)
-    objects, kinds = clients.Objects(api), discovery.kinds(api)
+    objects = clients.Objects(cluster.kubeconfig)
+    kinds = objects.kinds()
     transient_access.end_all(objects, progress=progress)
     ours, remaining = _listed(objects, kinds)
     removed = []

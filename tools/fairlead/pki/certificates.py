@@ -44,14 +44,6 @@ class CA:
         builder = builder.add_extension(_authority_key(key.public_key()), critical=False)
         return cls(_cert_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
-    @classmethod
-    def from_pem(cls, cert_pem: bytes, key_pem: bytes) -> CA:
-        """A CA that was created earlier. Raises ValueError if the key is not the certificate's."""
-        ca = cls(cert_pem, key_pem)
-        if ca._cert().public_key() != ca._key().public_key():
-            raise ValueError("the key is not the certificate's")
-        return ca
-
     def issue(
         self,
         common_name: str,
@@ -73,8 +65,8 @@ class CA:
         key, issuer, signer = ec.generate_private_key(ec.SECP256R1()), self._cert(), self._key()
         subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
         subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
-        until = min(datetime.now(UTC) + valid, issuer.not_valid_after_utc)
-        builder = _builder(x509.Name(subject), issuer.subject, key.public_key(), until)
+        end = min(datetime.now(UTC) + valid, issuer.not_valid_after_utc)
+        builder = _builder(x509.Name(subject), issuer.subject, key.public_key(), end)
         builder = builder.add_extension(
             x509.BasicConstraints(ca=False, path_length=None), critical=True
         )
@@ -136,14 +128,14 @@ def goes_with(key_pem: bytes, cert_pem: bytes) -> bool:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, until: datetime
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, end: datetime
 ) -> x509.CertificateBuilder:
     builder = (
         x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
     )
     builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(min(datetime.now(UTC), until) - _CLOCK_SKEW).not_valid_after(
-        until
+    builder = builder.not_valid_before(min(datetime.now(UTC), end) - _CLOCK_SKEW).not_valid_after(
+        end
     )
     return builder.add_extension(
         x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False

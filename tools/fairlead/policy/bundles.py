@@ -13,13 +13,12 @@ from typing import Any
 
 from fairlead.common import files
 from fairlead.common.errors import InputError, UsageError
-from fairlead.policy import instances
+from fairlead.policy import carried, instances, intent_file, intents
 from fairlead.policy.instances import Instance
 from fairlead.policy.revision import MAIN, STAGED_KEY
 from fairlead.policy.revision import revision as revision
 from fairlead.policy.tables import INTENTS, intents_module
 from fairlead.policy.token_scopes import SCOPES
-from fairlead.settings import intents
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.services import SERVICES
 
@@ -67,7 +66,8 @@ class Bundle:
             parts = STAGED_KEY.sub("", key).split(".")
             if len(parts) != 3 or parts[0] != parts[1]:
                 continue
-            intent = intents.of_module(text, str(self.sources.get(key, key)))
+            source = self.sources.get(key)
+            intent = intents.of_folder(source.parent) if source else carried.of_module(text, key)
             if intent is None:
                 continue
             try:
@@ -133,10 +133,18 @@ def _unset(settings: Settings, source: Path | None, *, queries: bool, signed: bo
         for key, path in module_files(settings, source, queries=queries, signed=signed).items()
         if not path.name.endswith("_test.rego")
     }
-    modules = {key: files.read_text(path) for key, path in sources.items()}
+    modules = {key: _text(path) for key, path in sources.items()}
     unused = unused_libraries(modules)
     kept = {key: text for key, text in modules.items() if key not in unused}
     return Bundle(kept, {key: sources[key] for key in kept})
+
+
+def _text(path: Path) -> str:
+    """A module as a cluster gets it: that of an intent carries what its intent.yaml says."""
+    text, facts = files.read_text(path), path.with_name(intent_file.FILE)
+    if path.stem != path.parent.name or not facts.is_file():
+        return text
+    return carried.carrying(text, files.read_text(facts))
 
 
 def unused_libraries(modules: Mapping[str, str]) -> set[str]:
@@ -188,7 +196,7 @@ def module_files(
         off = {
             intent.package
             for intent in intents.in_folder(place)
-            if not settings.instances(intent.name, default=intent.metadata.enabled)
+            if not settings.instances(intent.name, default=intent.facts.enabled)
         }
         if not number:
             wanted = settings.services()
@@ -219,11 +227,18 @@ def module_files(
     return modules
 
 
+def _is_kept(parts: Sequence[str]) -> bool:
+    """Whether a YAML or JSON file of a folder of policies is for Fairlead, and not for OPA."""
+    if len(parts) <= 2:
+        return parts[-1] == (intent_file.SCHEMA if len(parts) == 1 else intent_file.FILE)
+    return parts[1] in _KEPT
+
+
 def _policy_files(place: Path) -> list[Path]:
     """The modules below a folder. Raises InputError for data, and for other FILE_MODULES."""
     for path in sorted(place.rglob("*")):
         parts = path.relative_to(place).parts
-        if path.suffix in (".json", ".yaml", ".yml") and not (len(parts) > 2 and parts[1] in _KEPT):
+        if path.suffix in (".json", ".yaml", ".yml") and not _is_kept(parts):
             raise InputError(
                 path,
                 "no deployment takes data from here: put it into a ConfigMap, labelled as data",

@@ -4,7 +4,7 @@ format is described in docs/conformance.md."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import admission_reviews
-from fairlead.policy import bundles
+from fairlead.policy import bundles, intents, loading
+from fairlead.policy.intents import Intent
 from fairlead.policy.revision import MAIN
-from fairlead.settings import intents, loading
 from fairlead.settings.models import Settings
 from fairlead.settings.strict import LabelKey, LabelValue
 
@@ -179,6 +179,8 @@ def load(
     sources = _sources(path, settings, folder)
     project = (bundles.folders(settings, folder)[0], bundles.folder().resolve(), _shared())
     own = settings.model_copy(update={"policies": []})
+    own_intents = _intents(own, folder)
+    all_intents = _intents(settings, folder) if settings.policies else own_intents
     cases: list[Case] = []
     others = False
     seen: dict[str, str] = {}
@@ -187,8 +189,12 @@ def load(
             if is_of_placement(document):
                 others = True
                 continue
-            base = own if any(map(source.resolve().is_relative_to, project)) else settings
-            case = _case(document, base, folder)
+            is_own = any(map(source.resolve().is_relative_to, project))
+            case = _case(
+                document,
+                own if is_own else settings,
+                own_intents if is_own else all_intents,
+            )
             if path is None and case.intent in settings.disabled():
                 continue
             where = f"{case.path}:{case.line}"
@@ -270,7 +276,13 @@ def listed(source: Path) -> list[files.Document]:
     return documents
 
 
-def _case(document: files.Document, base: Settings, folder: Path | None) -> Case:
+def _intents(settings: Settings, folder: Path | None) -> list[Intent]:
+    """The intents that cases may name and give parameters."""
+    places = [bundles.folder(), *map(Path, settings.policies), *([folder] if folder else [])]
+    return [intent for place in places for intent in intents.in_folder(place)]
+
+
+def _case(document: files.Document, base: Settings, every: Sequence[Intent]) -> Case:
     _check_keys(document, _KEYS, "a case")
     for key in ("name", "intent"):
         value = document.value.get(key)
@@ -279,8 +291,7 @@ def _case(document: files.Document, base: Settings, folder: Path | None) -> Case
                 document.path, f"{key}: every case needs one, as text", line=document.line([key])
             )
     part = _part(document, "settings")
-    further = [*base.policies, *([str(folder)] if folder else [])]
-    settings = loading.parse(part, further) if part else Settings()
+    settings = loading.parse(part, every) if part else Settings()
     settings = settings.model_copy(
         update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
     )

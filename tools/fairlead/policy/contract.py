@@ -12,10 +12,10 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, parameter_rules
+from fairlead.policy import bundles, cases, intent_file, intents, parameter_rules
 from fairlead.policy.instances import Instance
+from fairlead.policy.intents import Intent
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings import intents
 from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
 
@@ -52,6 +52,7 @@ def require(settings: Settings, source: Path | None, progress: Progress) -> None
         *_of_decisions(bundle, active, progress),
         *(problem for one in active for problem in _of_reads(one, bundle)),
         *(problem for one in active for problem in _of_cases(one)),
+        *(problem for one in active for problem in _of_engines(one.intent)),
     ]
     if problems:
         raise FairleadError("\n".join(problems))
@@ -77,8 +78,8 @@ def _of_modules(place: Path) -> Iterator[str]:
             )
         elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in known:
             yield (
-                f"{path}: has a decision, but its METADATA has no custom.requests: nothing would "
-                "ask for it"
+                f"{path}: has a decision, but there is no {intent_file.FILE} beside it, which says "
+                "what is asked about: nothing would ask for it"
             )
 
 
@@ -86,7 +87,7 @@ def _of_schemas(places: Sequence[Path], progress: Progress) -> Iterator[str]:
     """What is wrong with the schemas of parameters, and with their examples."""
     every = [intent for place in places for intent in intents.in_folder(place)]
     for intent, mistake in parameter_rules.unstructural(every, progress):
-        yield f"{intent.source}:{intent.line}: METADATA: custom.{mistake.text}"
+        yield f"{intent.source}:{intent.line(mistake.location)}: {mistake.text}"
 
 
 def _of_decisions(
@@ -103,7 +104,7 @@ def _of_decisions(
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
     for one in active:
-        where, decision = one.intent.source, types.get(one.name)
+        where, decision = one.intent.module, types.get(one.name)
         if decision is None:
             yield (
                 f"{where}: has no `decision` about a request that it has no say in: define "
@@ -126,21 +127,33 @@ def _of_decisions(
 
 
 def _of_reads(one: Instance, bundle: bundles.Bundle) -> Iterator[str]:
-    """The parameters that an intent reads and that its METADATA do not have. They would be
+    """The parameters that an intent reads and that its intent.yaml does not have. They would be
     undefined, so that rules that read them decide nothing.
     """
-    known = list(one.intent.metadata.parameters.get("properties", {}))
+    known = list(one.intent.facts.parameters.get("properties", {}))
     read = re.compile(rf"\bsettings\.parameters\.{one.intent.package}\.(\w+)")
     for key, text in sorted(bundle.modules.items()):
         for match in read.finditer(text):
             if match[1] not in known:
                 line = text.count("\n", 0, match.start()) + 1
                 close = difflib.get_close_matches(match[1], known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else "add it to custom.parameters"
+                hint = f"did you mean {close[0]!r}?" if close else "add it to parameters"
                 yield (
-                    f"{bundle.sources.get(key, key)}:{line}: the METADATA have no parameter "
+                    f"{bundle.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
                     f"{match[1]!r}: {hint}"
                 )
+
+
+def _of_engines(intent: Intent) -> Iterator[str]:
+    """Where `writtenFor` and the files in `engines` differ."""
+    for engine, file in intent_file.ENGINES.items():
+        path = intent.module.parent / "engines" / file
+        if (engine in intent.facts.written_for) != path.is_file():
+            yield (
+                f"{path}: is missing, but writtenFor in {intent_file.FILE} names {engine}"
+                if engine in intent.facts.written_for
+                else f"{intent.source}: writtenFor: add {engine}, because there is {path}"
+            )
 
 
 def _of_cases(one: Instance) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The files that are made from the METADATA and the cases of policies."""
+"""The files that are made from the facts and the cases of policies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.policy import bundles, pages, tables
-from fairlead.settings import intents
-from fairlead.settings.intents import Intent
+from fairlead.policy import bundles, intent_file, intents, pages, tables
+from fairlead.policy.intents import Intent
 from fairlead.settings.models import Settings
 
 _BEGIN, _END = "<!-- made by `make generate` -->", "<!-- end -->"
@@ -22,6 +21,8 @@ def texts(folders: Iterable[Path], settings: Settings) -> dict[Path, str]:
     """
     made: dict[Path, str] = {}
     for folder in folders:
+        schema = intent_file.schema_path(folder)
+        made |= {schema: intent_file.json_schema()} if schema.is_file() else {}
         if folder.resolve() == bundles.folder().resolve():
             made |= _of_project()
         else:

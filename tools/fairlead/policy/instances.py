@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.settings.intents import Condition, Intent, Request
+from fairlead.policy.intents import Intent
+from fairlead.policy.requests import Condition, Request
 from fairlead.settings.models import Exempt, IntentSettings, Settings
 from fairlead.settings.selectors import Expression, Selector
 
@@ -33,7 +34,7 @@ class Instance:
     def labels(self) -> set[str]:
         """The labels of namespaces that decide about it."""
         selected = (request.namespaces.expressions for request in self.requests)
-        return {*self.intent.metadata.namespace_labels, *(e.key for es in selected for e in es)}
+        return {*self.intent.facts.namespace_labels, *(e.key for es in selected for e in es)}
 
     @property
     def has_intents_name(self) -> bool:
@@ -43,9 +44,9 @@ class Instance:
 
 def of(intent: Intent, settings: Settings, document: Mapping[str, Any]) -> Iterator[Instance]:
     """The instances of an intent, by name; `document` is the file form of `settings`. Raises
-    InputError if the METADATA are wrong, and ValueError for parameters that are.
+    InputError if intent.yaml is wrong, and ValueError for parameters that are.
     """
-    for name, chosen in settings.instances(intent.name, default=intent.metadata.enabled).items():
+    for name, chosen in settings.instances(intent.name, default=intent.facts.enabled).items():
         try:
             parameters = intent.parameters(chosen.parameters)
         except ValueError as error:

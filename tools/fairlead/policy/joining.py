@@ -45,13 +45,13 @@ def join(modules: Mapping[str, str]) -> dict[str, str]:
         module = _parsed(text)
         packages[STAGE.sub("", module.package)][key] = module
     joined: dict[str, str] = {}
-    for name, own in packages.items():
+    for name, package in packages.items():
         main = f"{name}.{name.rpartition('.')[2]}.rego"
-        others = [module for key, module in own.items() if key != main]
-        if main in own and others and _go_together(own.values()):
-            joined[main] = _joined(own[main], others)
+        side_modules = [module for key, module in package.items() if key != main]
+        if main in package and side_modules and _go_together(package.values()):
+            joined[main] = _joined(package[main], side_modules)
         else:
-            joined |= {key: modules[key] for key in own}
+            joined |= {key: modules[key] for key in package}
     return joined
 
 
@@ -67,8 +67,8 @@ def _go_together(modules: Collection[_Module]) -> bool:
     )
 
 
-def _joined(main: _Module, others: Sequence[_Module]) -> str:
-    modules = (main, *others)
+def _joined(main: _Module, side_modules: Sequence[_Module]) -> str:
+    modules = (main, *side_modules)
     imports = sorted({line for module in modules for line in module.imports.values()})
     rules = [module.rules for module in modules]
     return "\n\n".join(filter(None, [main.head, "\n".join(imports), *rules])) + "\n"

@@ -3,16 +3,16 @@ tests, its cases and its page."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
 
-from fairlead.common import atomic_files, files, paths
+from fairlead.common import atomic_files, paths
 from fairlead.common.errors import UsageError
-from fairlead.policy import bundles, pages
-from fairlead.settings import intents
+from fairlead.policy import bundles, intent_file, intents, old_metadata, pages
 from fairlead.settings.models import Settings
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -26,7 +26,7 @@ def policy(intent: str, folder: Path) -> list[Path]:
     Its package is the name with underscores. Raises UsageError, and then writes nothing, if the
     name is not legal or is taken, there or in the project.
     """
-    texts = _policy(intent, folder)
+    texts = {**_policy(intent, folder), **_schema(folder)}
     atomic_files.write_all(texts)
     return [*texts, _page(intent, folder)]
 
@@ -35,12 +35,44 @@ def repository(root: Path, intent: str) -> list[Path]:
     """Write a repository with settings, the policy `intent`, a workflow for CI and a README, and
     return the files. Raises UsageError, and then writes nothing, if one of them is there already.
     """
-    texts = _rendered(_REPOSITORY, root, intent) | _policy(intent, root / "policies")
+    folder = root / "policies"
+    texts = {**_rendered(_REPOSITORY, root, intent), **_policy(intent, folder), **_schema(folder)}
     for path in texts:
         if path.exists():
             raise UsageError(f"{path} is there already: choose another folder, or remove it")
     atomic_files.write_all(texts)
-    return [*texts, _page(intent, root / "policies")]
+    return [*texts, _page(intent, folder)]
+
+
+def intent_files(folder: Path) -> list[Path]:
+    """Move what the METADATA of a policy say of its intent, or of all policies of a folder, into an
+    intent.yaml beside the Rego, and return the files. Raises UsageError if there is nothing to
+    move, and InputError; nothing was written then.
+    """
+    whole = folder.resolve()
+    places = [whole, *sorted(path for path in whole.iterdir() if path.is_dir())]
+    texts: dict[Path, str] = {}
+    for place in places:
+        module = place / f"{place.name}.rego"
+        moved = (
+            old_metadata.converted(module, _schema_from(place.parent)) if module.is_file() else None
+        )
+        if moved:
+            texts |= {**moved, **_schema(place.parent)}
+    if not texts:
+        raise UsageError(f"{folder}: no policy there has custom.requests in its METADATA")
+    atomic_files.write_all(texts)
+    return [*texts]
+
+
+def _schema(folder: Path) -> dict[Path, str]:
+    """The JSON schema of intent.yaml, for editors."""
+    return {intent_file.schema_path(folder): intent_file.json_schema()}
+
+
+def _schema_from(folder: Path) -> str:
+    """Where that is, seen from the folder of a policy."""
+    return os.path.relpath(intent_file.schema_path(folder), folder / "policy")
 
 
 def _policy(intent: str, folder: Path) -> dict[Path, str]:
@@ -61,10 +93,9 @@ def _policy(intent: str, folder: Path) -> dict[Path, str]:
 def _page(name: str, folder: Path) -> Path:
     """Write the page of the policy that was just written."""
     package = name.replace("-", "_")
-    module = folder / package / f"{package}.rego"
-    intent = intents.of_module(files.read_text(module), str(module))
-    assert intent is not None  # noqa: S101 - the template has METADATA
-    page = module.with_name(pages.FILE)
+    intent = intents.of_folder(folder / package)
+    assert intent is not None  # noqa: S101 - the template has an intent.yaml
+    page = folder / package / pages.FILE
     atomic_files.write_all({page: pages.text(intent, Settings())})
     return page
 
@@ -76,6 +107,7 @@ def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:
         "intent": intent,
         "package": intent.replace("-", "_"),
         "title": intent.replace("-", " ").capitalize(),
+        "schema": _schema_from(folder),
     }
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(place),

@@ -1,5 +1,5 @@
-"""Makes the page of a policy, README.md in its folder, from its METADATA and its cases. It is for
-people: bundles leave it out."""
+"""Makes the page of a policy, README.md in its folder, from its facts and its cases. It is
+for people: bundles leave it out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ import yaml
 from fairlead.common import paths
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
-from fairlead.settings.intents import Intent, Request
+from fairlead.policy.intents import Intent
+from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
 from fairlead.settings.selectors import Expression
 
 FILE = "README.md"
 _BEGIN = "<!-- Made by `fairlead generate`"
 _MARK = (
-    f"{_BEGIN} from the METADATA and the cases: change these instead. Remove this line to make the "
-    "file yours. -->"
+    f"{_BEGIN} from intent.yaml, METADATA and cases: change these instead. Remove this line to "
+    "make the file yours. -->"
 )
 
 
@@ -51,7 +52,7 @@ def text(intent: Intent, settings: Settings) -> str:
         mark=_MARK,
         intent=intent,
         requests=intent.requests(Settings().document(), parameters),
-        parameters=list(_parameters(intent.metadata.parameters)),
+        parameters=list(_parameters(intent.facts.parameters)),
         chosen={"intents": {intent.name: {"parameters": parameters}}},
         refused=[case for case in examples if not case.expect.allowed],
         admitted=[case for case in examples if case.expect.allowed],

@@ -11,10 +11,10 @@ from typing import Any
 from fairlead.common import mistakes
 from fairlead.common.mistakes import Location, Mistake
 from fairlead.common.progress import Progress
+from fairlead.policy import loading
+from fairlead.policy.intents import Intent
+from fairlead.policy.loading import Given
 from fairlead.programs import matcher
-from fairlead.settings import loading
-from fairlead.settings.intents import Intent
-from fairlead.settings.loading import Given
 from fairlead.settings.models import Settings
 
 RULES = "x-kubernetes-validations"
@@ -34,7 +34,7 @@ def load(path: Path | None, progress: Progress) -> Settings:
 
 def broken(given: Sequence[Given], progress: Progress) -> Iterator[tuple[Given, Mistake]]:
     """The rules that do not hold, each with where. Runs no program if there are no rules."""
-    ruled = [each for each in given if _has_rules(each.intent.schema)]
+    ruled = [each for each in given if _has_rules(each.intent.facts.parameters_schema)]
     if not ruled:
         return
     judgements = _judge([(each.intent, each.parameters) for each in ruled], progress)
@@ -47,7 +47,7 @@ def unstructural(intents: Iterable[Intent], progress: Progress) -> Iterator[tupl
     """What keeps API servers from taking the schema of the parameters for a custom resource, and
     the rules that the example of the parameters breaks.
     """
-    parametrised = [intent for intent in intents if intent.metadata.parameters]
+    parametrised = [intent for intent in intents if intent.facts.parameters]
     if not parametrised:
         return
     examples = [(intent, intent.example()) for intent in parametrised]
@@ -75,7 +75,7 @@ def _judge(
     questions: Sequence[tuple[Intent, Mapping[str, Any]]], progress: Progress
 ) -> list[dict[str, Any]]:
     asked = [
-        {"schema": structural(intent.schema), "value": dict(parameters)}
+        {"schema": structural(intent.facts.parameters_schema), "value": dict(parameters)}
         for intent, parameters in questions
     ]
     answers = matcher.ask({"parameters": asked}, progress)["parameters"]

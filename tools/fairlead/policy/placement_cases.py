@@ -73,28 +73,28 @@ def load(path: Path | None = None, folder: Path | None = None) -> list[Placement
     """
     if path is None and not ((folder or bundles.folder()) / "placement").is_dir():
         return []
-    found: dict[str, PlacementCase] = {}
+    by_name: dict[str, PlacementCase] = {}
     for source in cases.in_path(path or paths.root() / "testdata" / "cases" / "placement"):
         for document in cases.listed(source):
             if not cases.is_of_placement(document):
                 continue
             case = _case(document)
-            if case.name in found:
-                other = found[case.name]
+            if case.name in by_name:
+                twin = by_name[case.name]
                 raise InputError(
                     f"{case.path}:{case.line}",
-                    f"the name {case.name!r} is used at {other.path}:{other.line}, too: names are "
+                    f"the name {case.name!r} is used at {twin.path}:{twin.line}, too: names are "
                     "unique",
                 )
-            found[case.name] = case
-    return list(found.values())
+            by_name[case.name] = case
+    return list(by_name.values())
 
 
 def _case(document: files.Document) -> PlacementCase:
-    written = document.parse(_Written)
-    if isinstance(written.data, str):
-        data = files.read_yaml(document.path.parent / written.data)[0].value
+    raw = document.parse(_Written)
+    if isinstance(raw.data, str):
+        data = files.read_yaml(document.path.parent / raw.data)[0].value
     else:
         data = document.value["data"]
     line = document.line(["name"]) or 1
-    return PlacementCase(written.name, data, written.resource, written.expect, document.path, line)
+    return PlacementCase(raw.name, data, raw.resource, raw.expect, document.path, line)

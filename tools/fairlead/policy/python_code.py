@@ -1,7 +1,7 @@
 """The code of intents in Python: in the folders of policies, and in the policies' ConfigMap.
 
-A deployment of the engine `python` has it there beside the Rego, whose METADATA say what the code
-is asked about. So one revision has all of it, and a push or a rollback brings all of it.
+A deployment of the engine `python` has it there beside the Rego, which carries what the code is
+asked about. So one revision has all of it, and a push or a rollback brings all of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from fairlead.common import files
 from fairlead.common.errors import UsageError
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Intent
+from fairlead.policy.intents import Intent
 
 _FILE = Path("engines", "python.py")
 

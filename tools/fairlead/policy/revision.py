@@ -44,8 +44,8 @@ def revision(modules: Mapping[str, str]) -> str:
 
 def plain(modules: Mapping[str, str]) -> dict[str, str]:
     """The modules in force as they were before they were staged (key -> text)."""
-    used = STAGE.search(modules.get(MAIN, ""))
-    prefix = f"{used[1]}." if used else ""
+    stage = STAGE.search(modules.get(MAIN, ""))
+    prefix = f"{stage[1]}." if stage else ""
     return {
         key.removeprefix(prefix): STAGE.sub("", text)
         for key, text in modules.items()

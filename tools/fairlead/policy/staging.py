@@ -21,6 +21,7 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles, data_places, joining, python_code
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
@@ -66,6 +67,15 @@ def deployed(bundle: Bundle, settings: Settings, engine: str, progress: Progress
     if engine != "python":
         return staged
     return Bundle({**staged.modules, **python_code.read(bundle.active(settings))})
+
+
+def staged(policies: PolicySet, engine: str, progress: Progress) -> PolicySet:
+    """The policies with the modules that a cluster of this engine gets: those of `stage`, and for
+    `python` the code of the intents. Raises as `deployed`.
+    """
+    return policies.with_bundle(
+        deployed(policies.bundle, policies.settings, engine, progress),
+    )
 
 
 def require_free_packages(

@@ -8,14 +8,14 @@ from typing import Any
 
 from fairlead.policy import instances
 from fairlead.policy.instances import Instance
+from fairlead.policy.requests import Request
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings.intents import Request
 from fairlead.settings.models import Settings
 from fairlead.settings.selectors import Expression
 
 INTENTS = "intents.rego"
 _HEADER = """\
-# Made from the METADATA of the policies by `make generate`: change that instead.
+# Made from the intent.yaml of the policies by `make generate`: change that instead.
 
 # METADATA
 # title: Intents
@@ -99,7 +99,7 @@ def requests(active: Sequence[Instance]) -> Table:
             one,
             request,
             instances.exempt_namespaces(one.exempt)
-            if one.intent.metadata.decides_on_namespaces
+            if one.intent.facts.decides_on_namespaces
             else request.namespaces.expressions,
         )
         for one in active
@@ -108,7 +108,7 @@ def requests(active: Sequence[Instance]) -> Table:
 
 
 def refusals(active: Sequence[Instance]) -> Table:
-    """`data.intents.refusals`: what stores an object, and does not fail open by the METADATA."""
+    """`data.intents.refusals`: what stores an object, and does not fail open by intent.yaml."""
     return _table(
         (
             one,

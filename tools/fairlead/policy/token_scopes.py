@@ -22,7 +22,7 @@ class Scope:
 
     @property
     def opened(self) -> list[tuple[str, list[str]]]:
-        """The same, as policies/authz.rego compares it: a path is the list of its segments."""
+        """`requests` as policies/authz.rego compares them: a path is the list of its segments."""
         return [(method, path.removeprefix("/").split("/")) for method, path in self.requests]
 
 

@@ -40,17 +40,17 @@ def unused(modules: Mapping[Key, str], progress: Progress = _SILENT) -> set[Key]
 
 
 def unused_packages(
-    modules: Mapping[Key, str], others: Mapping[Key, str], progress: Progress = _SILENT
+    modules: Mapping[Key, str], present: Mapping[Key, str], progress: Progress = _SILENT
 ) -> list[str]:
     """The packages of `modules` that no entry point depends on, also not through the modules of
-    `others`. Raises FairleadError if all of them do not compile together.
+    `present`. Raises FairleadError if all of them do not compile together.
     """
-    rest = unused({**others, **modules}, progress)
+    unused_keys = unused({**present, **modules}, progress)
     names = {f"{number}.rego": key for number, key in enumerate(modules)}
     defined = cli.paths_of({name: modules[key] for name, key in names.items()}, progress)
     packages = {key: ".".join(defined[name][0][1:]) for name, key in names.items()}
-    used = {package for key, package in packages.items() if key not in rest}
-    return sorted({*packages.values()} - used)
+    used_packages = {package for key, package in packages.items() if key not in unused_keys}
+    return sorted({*packages.values()} - used_packages)
 
 
 def _meet(paths: Iterable[list[str]], rules: Iterable[list[str]]) -> bool:

@@ -52,14 +52,14 @@ def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
     are those that are so by default. Raises InputError.
     """
     first, *further = bundles.folders(settings, source)
-    every = bundles.examples(settings if further else Settings(), source)
-    bundle = bundles.bundle(every if further else Settings(), source)
+    example_settings = bundles.examples(settings if further else Settings(), source)
+    bundle = bundles.bundle(example_settings if further else Settings(), source)
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         folder = Path(name)
         policies, schemas = folder / "policies", folder / "schemas"
         shutil.copytree(paths.root() / "tools" / "schemas", schemas)
         sources = {}
-        paths_by_key = bundles.module_files(every, source)
+        paths_by_key = bundles.module_files(example_settings, source)
         texts = {key: files.read_text(path) for key, path in paths_by_key.items()}
         unused = bundles.unused_libraries(texts)  # what these use may not be there
         for key, path in paths_by_key.items():
@@ -73,8 +73,8 @@ def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
         (policies / tables.INTENTS).write_text(bundle.modules[tables.INTENTS])
         for name in bundles.FILE_MODULES:
             shutil.copyfile(bundles.folder() / name, policies / name)
-        for place in further:
-            _add_schemas(place, schemas)
+        for policy_folder in further:
+            _add_schemas(policy_folder, schemas)
         yield Workspace(policies, schemas, sources)
 
 
@@ -108,10 +108,10 @@ def require_good(
     return result
 
 
-def crds(place: Path) -> list[files.Document]:
+def crds(folder: Path) -> list[files.Document]:
     """The CustomResourceDefinitions in the folders `<intent>/crds`. Raises InputError."""
     documents = []
-    for path in sorted(place.glob("*/crds/*.y*ml")):
+    for path in sorted(folder.glob("*/crds/*.y*ml")):
         for document in files.read_yaml(path):
             try:
                 kinds.of_crd(document.value)
@@ -123,11 +123,11 @@ def crds(place: Path) -> list[files.Document]:
     return documents
 
 
-def _add_schemas(place: Path, schemas: Path) -> None:
+def _add_schemas(folder: Path, schemas: Path) -> None:
     """The schemas of the custom resources that the policies of a folder bring along. Raises
     InputError.
     """
-    for document in crds(place):
+    for document in crds(folder):
         for name, schema in kinds.of_crd(document.value).items():
             target = schemas / name
             target.parent.mkdir(parents=True, exist_ok=True)

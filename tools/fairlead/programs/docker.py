@@ -54,16 +54,16 @@ def available() -> None:
         return
     message = completed.stderr.strip()
     at = re.search(r"(?:unix|tcp|ssh|npipe|https?)://[^\s:]+(?::\d+)?", message)
-    where = f" at {at[0].rstrip('.;,')}" if at else ""
+    address = f" at {at[0].rstrip('.;,')}" if at else ""
     if "permission denied" in message.lower():
         raise UsageError(
-            f"no right to use the Docker engine{where}: join the group of its socket "
+            f"no right to use the Docker engine{address}: join the group of its socket "
             "(sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST to an engine "
             "of your own"
         )
     if at or "daemon" in message:
         raise UsageError(
-            f"no Docker engine answers{where}: start it, or set DOCKER_HOST to one that runs"
+            f"no Docker engine answers{address}: start it, or set DOCKER_HOST to one that runs"
         )
     raise UsageError(f"docker version: {_last(message)}")
 
@@ -91,7 +91,7 @@ def size(name: str) -> int:
 def pull(name: str) -> bool:
     """Pull an image, and return whether that worked."""
     try:
-        return _ask("pull", "--quiet", name, within=_PULLING).returncode == 0
+        return _ask("pull", "--quiet", name, timeout=_PULLING).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 
@@ -127,9 +127,9 @@ def build(
             report(program["name"], program["state"])
         for pattern in _STEPS:
             if step := pattern.match(plain):
-                what = " ".join(step["what"].split())[:60]
+                title = " ".join(step["what"].split())[:60]
                 # Docker names a step when it begins.
-                progress.update(tag, what, done=int(step["done"]) - 1, total=int(step["total"]))
+                progress.update(tag, title, done=int(step["done"]) - 1, total=int(step["total"]))
 
     progress.update(tag, "building")
     environment = {**os.environ, "BUILDKIT_PROGRESS": "plain"}
@@ -250,13 +250,13 @@ def _copy(name: str, folder: str, target: Path) -> None:
     _ask("cp", f"{name}:{folder}", str(target))
 
 
-def _ask(*arguments: str, within: float = _WITHIN) -> subprocess.CompletedProcess[str]:
+def _ask(*arguments: str, timeout: float = _WITHIN) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["docker", *arguments],  # noqa: S607 - the user's own, like that which kind calls
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=within,
+        timeout=timeout,
         check=False,
         start_new_session=True,
     )

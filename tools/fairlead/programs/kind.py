@@ -59,13 +59,13 @@ def create(
     When this returns or raises, kind and its child processes have ended; containers may be left
     after Ctrl-C. Raises ExistsError, KindError.
     """
-    where = ["--config", str(config), "--kubeconfig", str(kubeconfig)]
+    options = ["--config", str(config), "--kubeconfig", str(kubeconfig)]
     _run(
         "create",
         "cluster",
         "--name",
         name,
-        *where,
+        *options,
         "--image",
         image,
         "--wait",

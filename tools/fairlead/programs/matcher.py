@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fairlead.common.errors import FairleadError
@@ -38,28 +37,17 @@ def ask(question: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     Raises FairleadError if the program cannot be built or fails.
     """
     program = toolchain.ensure([toolchain.MATCHER], progress)[toolchain.MATCHER]
-    return answered(program, question)
-
-
-def answered(
-    program: Path, question: Mapping[str, Any], *, within: float = _WITHIN
-) -> dict[str, Any]:
-    """The answer of the program in this file, which has to end `within` seconds. Raises
-    FairleadError if it does not, or fails.
-    """
     try:
         completed = subprocess.run(
             [program],
             input=json.dumps(question),
             capture_output=True,
             text=True,
-            timeout=within,
+            timeout=_WITHIN,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise FairleadError(f"{program.name} did not end within {within:g} s") from error
-    except OSError as error:
-        raise FairleadError(f"{program} cannot be run: {error.strerror}") from error
+        raise FairleadError(f"{program.name} did not end within {_WITHIN} s") from error
     if completed.returncode:
         raise FairleadError(f"{program.name}: {completed.stderr.strip()}")
     answer: dict[str, Any] = json.loads(completed.stdout)

@@ -58,7 +58,7 @@ def run(
     ) as child:
         try:
             assert child.stdout is not None  # noqa: S101 - it is a pipe
-            rest = b""
+            tail = b""
             while True:
                 if stop.is_set():
                     raise StoppedError("stopped")
@@ -66,8 +66,8 @@ def run(
                 if not select.select([child.stdout], [], [], _TICK)[0]:
                     continue
                 chunk = os.read(child.stdout.fileno(), 65536)
-                *lines, rest = (rest + chunk).split(b"\n")
-                for text in lines if chunk else [rest]:
+                *lines, tail = (tail + chunk).split(b"\n")
+                for text in lines if chunk else [tail]:
                     line(text.decode(errors="replace").rstrip())
                 if not chunk:
                     return child.wait()

@@ -269,9 +269,6 @@ class Settings(_Strict):
     admins: list[Group] = []
     pool_admins: list[Group] | None = None
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
-    final_state: Literal["webhook", "policy"] = "webhook"
-    """What checks objects that later webhooks may have changed: OPA, by a second webhook, or API
-    servers themselves, by admission policies, as far as these can."""
     timeout_seconds: int = Field(5, ge=1, le=30)
     replicas: int = Field(2, ge=1, le=100)
     images: Images = Images()
@@ -321,8 +318,8 @@ class Settings(_Strict):
         if not isinstance(value, dict):
             return value
         return {
-            name: {"enabled": chosen} if isinstance(chosen, bool) else chosen
-            for name, chosen in value.items()
+            name: {"enabled": entry} if isinstance(entry, bool) else entry
+            for name, entry in value.items()
         }
 
     @field_validator("replicate")
@@ -367,17 +364,15 @@ class Settings(_Strict):
         """The instances of an intent that are in force, by name. `default` is whether the instance
         with the intent's own name is in force if the settings do not name it.
         """
-        own = {intent: IntentSettings(enabled=default)}
-        named = {
-            name: chosen
-            for name, chosen in self.intents.items()
-            if (chosen.intent or name) == intent
+        base = {intent: IntentSettings(enabled=default)}
+        entries = {
+            name: entry for name, entry in self.intents.items() if (entry.intent or name) == intent
         }
-        return {name: chosen for name, chosen in sorted({**own, **named}.items()) if chosen.enabled}
+        return {name: entry for name, entry in sorted({**base, **entries}.items()) if entry.enabled}
 
     def disabled(self) -> dict[str, IntentSettings]:
         """The instances that the settings switch off."""
-        return {name: chosen for name, chosen in self.intents.items() if not chosen.enabled}
+        return {name: entry for name, entry in self.intents.items() if not entry.enabled}
 
     def mode(self, intent: str) -> Mode:
         """The intent's enforcement. An intent that the settings do not list is enforced."""
@@ -409,28 +404,28 @@ class Settings(_Strict):
 
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        what is switched on by a setting of its own (services, `placementPolicies`, `finalState`,
+        what is switched on by a setting of its own (services, `placementPolicies`,
         `decisionLogs.sample`) only if it is on, so that other deployments stay as earlier versions
         made them.
         """
-        wanted = self.services()
-        off = {service.setting for service in SERVICES if service not in wanted}
+        services = self.services()
+        off = {service.setting for service in SERVICES if service not in services}
         if not self.placement_policies:
             off.add("placementPolicies")
-        if self.final_state == "webhook":
-            off.add("finalState")
         left_out = {"policies", *off}
         document = self.document()
         if self.decision_logs.sample == 1:
-            whole = {"sample"}
-            document["decisionLogs"] = self.decision_logs.model_dump(by_alias=True, exclude=whole)
+            excluded = {"sample"}
+            document["decisionLogs"] = self.decision_logs.model_dump(
+                by_alias=True, exclude=excluded
+            )
         return {key: value for key, value in document.items() if key not in left_out}
 
     @classmethod
     def of_deployed(cls, deployed: Mapping[str, object]) -> dict[str, object]:
         """The settings that a cluster keeps, with what `deployed_document` leaves out."""
         default = cls()
-        kept = default.deployed_document()
-        off = {key: value for key, value in default.document().items() if key not in kept}
+        document = default.deployed_document()
+        off = {key: value for key, value in default.document().items() if key not in document}
         del off["policies"]
         return {**off, **deployed}

@@ -39,8 +39,8 @@ class Claims:
         text, None if it cannot.
         """
         policies = sorted(
-            (each for each in desired.config_maps if each.kind == "placement"),
-            key=lambda each: (each.created, each.owner),
+            (claimant for claimant in desired.config_maps if claimant.kind == "placement"),
+            key=lambda policy_object: (policy_object.created, policy_object.owner),
         )
         if not policies:
             return desired
@@ -90,8 +90,10 @@ class _Settlement:
         for policy in policies:
             outcomes[policy.owner] = self._outcome(policy, texts, broken, claimants)
         settled = tuple(
-            self._with_rivals(outcomes[each.owner], claimants) if each.owner in outcomes else each
-            for each in self._desired.config_maps
+            self._with_rivals(outcomes[candidate.owner], claimants)
+            if candidate.owner in outcomes
+            else candidate
+            for candidate in self._desired.config_maps
         )
         return replace(self._desired, texts=texts, broken=frozenset(broken), config_maps=settled)
 
@@ -106,19 +108,19 @@ class _Settlement:
         what OPA should hold accordingly.
         """
         item, name = policy.item(KEY), f"{PLACEMENT_POLICIES[1]} {policy.owner[1]}"
-        held = self._parse(self._accepted[item]) if item in self._accepted else None
+        accepted = self._parse(self._accepted[item]) if item in self._accepted else None
         package = self._parse(policy.texts[KEY]) if KEY in policy.texts else None
-        if held is not None and self._owner(held) is not None:
+        if accepted is not None and self._owner(accepted) is not None:
             # OPA has to drop the old text, whatever becomes of the new one.
             texts.pop(item, None)
             broken.discard(item)
-            held = None
+            accepted = None
         if package is not None:
             policy = replace(policy, claim=Claim(package))
             claimants.setdefault(package, []).append(name)
             owner = self._owner(package)
             if owner is not None:
-                if texts.pop(item, None) is not None and held is not None:
+                if texts.pop(item, None) is not None and accepted is not None:
                     broken.add(item)
                 problem = policy_problems.claimed(
                     item[1], policy.texts[KEY], policy.claim.package, owner
@@ -126,29 +128,29 @@ class _Settlement:
                 policy = replace(policy, texts={}, problems={KEY: problem})
             else:
                 self._taken[package] = name
-        if held is not None:
-            self._taken[held] = name
+        if accepted is not None:
+            self._taken[accepted] = name
         return policy
 
     def _with_rivals(self, policy: ConfigMap, claimants: Mapping[Package, list[str]]) -> ConfigMap:
         package = policy.claim.path
         if not package:
             return policy
-        own = f"{PLACEMENT_POLICIES[1]} {policy.owner[1]}"
+        own_name = f"{PLACEMENT_POLICIES[1]} {policy.owner[1]}"
         rivals = {
-            name: other
-            for other, names in claimants.items()
-            if meet(package, other)
+            name: rival
+            for rival, names in claimants.items()
+            if meet(package, rival)
             for name in names
         }
-        if KEY in policy.problems and (taken := self._met(package)):
-            rivals.setdefault(self._taken[taken], taken)
-        rivals.pop(own, None)
-        parts = {name: other for name, other in rivals.items() if len(other) > len(package)}
+        if KEY in policy.problems and (claimed := self._met(package)):
+            rivals.setdefault(self._taken[claimed], claimed)
+        rivals.pop(own_name, None)
+        parts = {name: rival for name, rival in rivals.items() if len(rival) > len(package)}
         claim = replace(
             policy.claim,
             rivals=tuple(sorted(rivals)),
-            shared=tuple((name, ".".join(other)) for name, other in sorted(parts.items())),
+            shared=tuple((name, ".".join(rival)) for name, rival in sorted(parts.items())),
         )
         return replace(policy, claim=claim)
 
@@ -161,15 +163,15 @@ class _Settlement:
 
     def _owner(self, package: Package) -> str | None:
         """The policy that has this package, or one above or below it."""
-        taken = self._met(package)
-        return None if taken is None else self._taken[taken]
+        claimed = self._met(package)
+        return None if claimed is None else self._taken[claimed]
 
     def _met(self, package: Package) -> Package | None:
         """The first package that is taken and is this one, or above or below it."""
-        return next((taken for taken in self._taken if meet(package, taken)), None)
+        return next((claimed for claimed in self._taken if meet(package, claimed)), None)
 
 
-def meet(one: Package, other: Package) -> bool:
+def meet(first: Package, second: Package) -> bool:
     """Whether the packages are the same, or one is below the other."""
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]
+    shared = min(len(first), len(second))
+    return first[:shared] == second[:shared]

@@ -73,10 +73,10 @@ class Connection(ssl.SSLSocket):
         return super().send(data, flags)
 
     def _limit(self) -> None:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError("the client is slower than is allowed")
-        self.settimeout(left)
+        self.settimeout(remaining)
 
 
 class Slots:
@@ -89,8 +89,8 @@ class Slots:
     request at once is served.
     """
 
-    def __init__(self, total: int, each: int) -> None:
-        self._total, self._each = total, each
+    def __init__(self, total: int, per_source: int) -> None:
+        self._total, self._each = total, per_source
         self._lock = Lock()
         self._open: dict[Connection, None] = {}  # oldest first
 
@@ -103,13 +103,13 @@ class Slots:
             full = of_source.get(connection.source, 0) >= self._each
             if full or len(self._open) >= self._total:
                 waiting = [
-                    other
-                    for other in self._open
-                    if other.waiting and (not full or other.source == connection.source)
+                    candidate
+                    for candidate in self._open
+                    if candidate.waiting and (not full or candidate.source == connection.source)
                 ]
                 if not waiting:
                     return False
-                slowest = max(waiting, key=lambda other: of_source[other.source])
+                slowest = max(waiting, key=lambda waiter: of_source[waiter.source])
                 del self._open[slowest]
                 slowest.drop()
             self._open[connection] = None

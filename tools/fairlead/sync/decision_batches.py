@@ -149,8 +149,8 @@ def _skip(text: _Text) -> None:
     """
     depth, window = 0, _CHUNK // 16
     while text.at < len(text.text) or text.more():
-        whole = _WHOLE.match(text.text, text.at, text.at + window)
-        part = whole[0] if whole else ""
+        literal = _WHOLE.match(text.text, text.at, text.at + window)
+        part = literal[0] if literal else ""
         if not part:
             _skip_string(text)
             continue

@@ -111,9 +111,9 @@ class Decisions:
 class _Budget:
     """A token bucket: `rate` characters a second, of which up to `most` are saved."""
 
-    def __init__(self, rate: int, most: int, now: float) -> None:
-        self._rate, self._most = rate, most
-        self._left, self._at = float(most), now
+    def __init__(self, rate: int, size: int, now: float) -> None:
+        self._rate, self._most = rate, size
+        self._left, self._at = float(size), now
 
     def spend(self, size: int, now: float) -> bool:
         """Whether `size` characters may be written at the time `now`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from threading import Event, RLock
 from typing import Any
 
-from fairlead.kube.apiserver import LiveNamespace
+from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
 from fairlead.sync import config_maps, policy_objects, stores
 from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner
@@ -76,10 +76,10 @@ class Snapshot:
 
 def snapshot(config_maps: Iterable[ConfigMap], *, unlisted: Iterable[str] = ()) -> Snapshot:
     """What OPA should hold of these, without stores."""
-    known = tuple(config_maps)
-    texts = {each.item(key): text for each in known for key, text in each.texts.items()}
-    broken = frozenset(each.item(key) for each in known for key in each.problems)
-    return Snapshot(texts, broken, {}, tuple(unlisted), known)
+    listing = tuple(config_maps)
+    texts = {policy.item(key): text for policy in listing for key, text in policy.texts.items()}
+    broken = frozenset(policy.item(key) for policy in listing for key in policy.problems)
+    return Snapshot(texts, broken, {}, tuple(unlisted), listing)
 
 
 class Desired:
@@ -114,31 +114,31 @@ class Desired:
         the last one.
         """
         current = (value for value in objects if not self._overtaken(source, value))
-        listed = dict(
+        entries = dict(
             entry
             for entry in (self._read(source, value) for value in current)
             if entry[1] is not None
         )
         with self._lock:
-            before, self._listed[source] = self._listed[source], listed
-            if before != listed:
+            before, self._listed[source] = self._listed[source], entries
+            if before != entries:
                 self._change(source)
 
     def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
         """Take one event. `value` is the object as it is now, or as it was when it was removed."""
         key, entry = self._read(source, value)
         with self._lock:
-            listed = self._listed[source]
-            if listed is None:
+            entries = self._listed[source]
+            if entries is None:
                 return
             if self._overtaken(source, value):
                 return
-            before = listed.get(key)
+            before = entries.get(key)
             if removed or entry is None:
-                listed.pop(key, None)
+                entries.pop(key, None)
                 entry = None
             else:
-                listed[key] = entry
+                entries[key] = entry
             if before != entry:
                 self._change(source)
 
@@ -153,14 +153,14 @@ class Desired:
         key = ("", name)
         answer = stores.canonical(self.thin(name, live.labels, live.annotations))
         with self._lock:
-            listed = [
-                listed or {}
-                for source, listed in self._listed.items()
+            holdings = [
+                holdings or {}
+                for source, holdings in self._listed.items()
                 if source.store == NAMESPACES
             ]
             if any(
-                coming.get(key) not in (self._loaded.get(key), answer)
-                for coming in (self._taken, *listed)
+                objects.get(key) not in (self._loaded.get(key), answer)
+                for objects in (self._taken, *holdings)
             ):
                 return False
             if live.version.isdigit():
@@ -192,15 +192,15 @@ class Desired:
         return {
             "metadata": {"name": name, "labels": thin_labels}
             | ({"absentLabels": absent} if absent else {})
-            | ({"annotations": noted} if (noted := self.replicated(annotations)) else {})
+            | ({"annotations": copied} if (copied := self.replicated(annotations)) else {})
         }
 
     def config_map(self, owner: Owner) -> ConfigMap | None:
         """The last known state of a ConfigMap; None if there is none."""
         with self._lock:
-            for source, listed in self._listed.items():
-                if source.store is None and listed and owner in listed:
-                    config_map: ConfigMap = listed[owner]
+            for source, entries in self._listed.items():
+                if source.store is None and entries and owner in entries:
+                    config_map: ConfigMap = entries[owner]
                     return config_map
         return None
 
@@ -216,10 +216,10 @@ class Desired:
         with self._lock:
             self._changed_at = None
             self.changed.clear()
-            for source, listed in self._listed.items():
+            for source, entries in self._listed.items():
                 if source.store:
-                    if listed is not None and source not in self._stores:
-                        self._stores[source] = dict(listed)
+                    if entries is not None and source not in self._stores:
+                        self._stores[source] = dict(entries)
                     by_name[source.store] = self._stores.get(source)
                     if source.store == NAMESPACES:
                         self._taken = self._stores.get(source, {})
@@ -230,14 +230,14 @@ class Desired:
         config_maps: list[ConfigMap] = []
         unlisted: set[str] = set()
         with self._lock:
-            for source, listed in self._listed.items():
+            for source, entries in self._listed.items():
                 if source.store:
                     continue
-                if listed is None:
+                if entries is None:
                     kind = "PlacementPolicies" if source.kind == "placement" else "ConfigMaps"
                     unlisted.add(kind)
                 else:
-                    config_maps.extend(listed.values())
+                    config_maps.extend(entries.values())
         return snapshot(config_maps, unlisted=sorted(unlisted))
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:

@@ -39,7 +39,7 @@ class LastDecisions:
         self._published: dict[Package, tuple[str, float]] = {}
 
     def note(self, entry: Mapping[str, Any]) -> bool:
-        """Take a decision; whether it is none about an admission request."""
+        """Keep a decision that is not about admission; False for one about admission."""
         path = entry.get("path", _ADMISSION[0])
         if path in _ADMISSION:
             return False
@@ -55,7 +55,7 @@ class LastDecisions:
         """The verdicts with the last decision of each policy: that of at most PERIOD ago, if there
         are many.
         """
-        packages = {each.claim.path for each in verdicts.values() if each.claim.path}
+        packages = {entry.claim.path for entry in verdicts.values() if entry.claim.path}
         now = self._clock()
         with self._lock:
             self._packages = frozenset(packages)
@@ -80,9 +80,9 @@ def _decision(entry: Mapping[str, Any]) -> dict[str, str]:
     """
     subject = decision_entries.mapping(entry.get("input"))
     outcome = str(entry["result"]) if "result" in entry else "undefined"
-    shown = {"outcome": outcome, "path": str(entry.get("path"))}
-    shown |= {key: str(subject[key]) for key in _SHOWN if subject.get(key)}
+    summary = {"outcome": outcome, "path": str(entry.get("path"))}
+    summary |= {key: str(subject[key]) for key in _SHOWN if subject.get(key)}
     return {
         "time": texts.time(decision_entries.time(entry)),
-        **{key: value[:_LONGEST] for key, value in shown.items()},
+        **{key: value[:_LONGEST] for key, value in summary.items()},
     }

@@ -104,14 +104,14 @@ class Metrics:
         """
         self._confirmed.set_function(source)
 
-    def holds(self, desired: Snapshot, served: Served, rejected: int, pending: int) -> None:
+    def holds(self, desired: Snapshot, opa_state: Served, rejected: int, pending: int) -> None:
         """Record the result of a cycle."""
         policies = sum(1 for kind, _ in desired.texts if kind == "policy")
         self._policies.set(policies)
         self._documents.set(len(desired.texts) - policies)
-        for name, held in served.stores.items():
+        for name, store in opa_state.stores.items():
             gauge = self._namespaces if name == NAMESPACES else self._objects.labels(name)
-            gauge.set(len(held or ()))
+            gauge.set(len(store or ()))
         self._rejected.set(rejected)
         self._pending.set(pending)
 

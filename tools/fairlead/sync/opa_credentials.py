@@ -73,11 +73,11 @@ class OpaCredentials:
             raise OpaUnavailable("; ".join(troubles))
         return self._client
 
-    def _use(self, read: _Used, troubles: list[str]) -> None:
+    def _use(self, credentials: _Used, troubles: list[str]) -> None:
         """Use the token and the CA that were read. If one of them is unusable, use the other with
         the previous value of the first.
         """
-        token, cas = read
+        token, cas = credentials
         for use in ((token, cas), (self._used[0], cas), (token, self._used[1])):
             if use == self._used:
                 break

@@ -41,13 +41,11 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Bring the store `name` in OPA from `held` to `wanted`; `held` is None if OPA has no such
-    store.
-    """
+    """Bring the store `name` in OPA from `current`, None if OPA has no such store, to `target`."""
 
     name: str
-    wanted: Store
-    held: Store | None
+    target: Store
+    current: Store | None
 
 
 Operation = Put | Remove | Replicate
@@ -132,14 +130,14 @@ class Memory:
         before = self.rejected.get((item, text))
         return before is not None and before.generation == self.generation and now < before.retry_at
 
-    def adopt(self, desired: Snapshot, served: Served) -> None:
+    def adopt(self, desired: Snapshot, opa_state: Served) -> None:
         """Count the texts that OPA serves as accepted if nothing is known about them, and forget
         rejections of outdated texts.
         """
         for item in (*desired.texts, *desired.broken):
             kind, id_ = item
-            if kind == "policy" and item not in self.accepted and id_ in served.policies:
-                self.accepted[item] = served.policies[id_]
+            if kind == "policy" and item not in self.accepted and id_ in opa_state.policies:
+                self.accepted[item] = opa_state.policies[id_]
         stand_ins = {(_of(item), text) for item, text in desired.texts.items()}
         for item, text in list(self.rejected):
             if (
@@ -156,7 +154,12 @@ class Memory:
 
 
 def operations(
-    desired: Snapshot, served: Served, memory: Memory, now: float, *, without: Container[str] = ()
+    desired: Snapshot,
+    opa_state: Served,
+    memory: Memory,
+    now: float,
+    *,
+    without: Container[str] = (),
 ) -> list[Operation]:
     """The next operations; `now` is time.monotonic(). Call this again until it returns none.
 
@@ -170,48 +173,48 @@ def operations(
     Small policies come first: for each one, OPA compiles all that it has, so a large one that is
     loaded last, and removed first, makes that faster for the others.
     """
-    wanted_texts = dict(_wanted(desired, served, memory, now))
+    wanted_texts = dict(_wanted(desired, opa_state, memory, now))
     puts = [
         Put(item, text)
         for item, text in sorted(wanted_texts.items())
-        if not is_current(item, text, served, memory)
+        if not is_current(item, text, opa_state, memory)
     ]
-    documents = [put for put in puts if put.item[0] == "document"]
-    if first := [*_stores(desired, served, without), *documents]:
+    documents = [write for write in puts if write.item[0] == "document"]
+    if first := [*_stores(desired, opa_state, without), *documents]:
         return first
-    policies = [put for put in puts if put.item[0] == "policy"]
-    if any(served.stores.get(name) is None for name in desired.unknown):
+    policies = [write for write in puts if write.item[0] == "policy"]
+    if any(opa_state.stores.get(name) is None for name in desired.unknown):
         policies = []
-    if new := [put for put in policies if put.item[1] not in served.policies]:
-        return [*sorted(new, key=lambda put: len(put.text))]
+    if new := [write for write in policies if write.item[1] not in opa_state.policies]:
+        return [*sorted(new, key=lambda policy: len(policy.text))]
     if changed := [
-        put for put in policies if not _held(put.item, put.text, desired, served, memory)
+        write for write in policies if not _held(write.item, write.text, desired, opa_state, memory)
     ]:
         return [*changed]
-    return _removals(desired, served, memory, now) if desired.complete else []
+    return _removals(desired, opa_state, memory, now) if desired.complete else []
 
 
-def is_current(item: Item, text: str, served: Served, memory: Memory) -> bool:
+def is_current(item: Item, text: str, opa_state: Served, memory: Memory) -> bool:
     """Whether OPA holds `text` for `item`."""
     kind, id_ = item
     if kind == "policy":
-        return served.policies.get(id_) == text
-    held = served.documents.get(id_)
+        return opa_state.policies.get(id_) == text
+    fingerprint = opa_state.documents.get(id_)
     return (
-        held is not None
+        fingerprint is not None
         and memory.accepted.get(item) == text
-        and memory.fingerprints.get(id_) == held
+        and memory.fingerprints.get(id_) == fingerprint
     )
 
 
-def ours(served: Served, memory: Memory) -> Served:
-    """The part of `served` that a sidecar put into OPA."""
+def ours(opa_state: Served, memory: Memory) -> Served:
+    """The part of `opa_state` that a sidecar put into OPA."""
     ids = {id_ for _, id_ in memory.owned}
-    policies = {id_: text for id_, text in served.policies.items() if id_ in ids}
-    return Served(policies, served.documents, served.stores)
+    policies = {id_: text for id_, text in opa_state.policies.items() if id_ in ids}
+    return Served(policies, opa_state.documents, opa_state.stores)
 
 
-def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Problem] | None:
+def problems(config_map: ConfigMap, opa_state: Served, memory: Memory) -> list[Problem] | None:
     """The problems of a ConfigMap, ordered by key; None if OPA has neither accepted nor rejected
     all of it yet.
     """
@@ -220,8 +223,8 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
     unsettled = []
     for key, text in config_map.texts.items():
         item = config_map.item(key)
-        if is_current(item, text, served, memory) or _stands_in(
-            item, text, memory.owned - items, served
+        if is_current(item, text, opa_state, memory) or _stands_in(
+            item, text, memory.owned - items, opa_state
         ):
             continue
         rejection = memory.rejected.get((item, text))
@@ -235,7 +238,7 @@ def problems(config_map: ConfigMap, served: Served, memory: Memory) -> list[Prob
     return [by_key[key] for key in sorted(by_key)]
 
 
-def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memory) -> bool:
+def _held(item: Item, text: str, desired: Snapshot, opa_state: Served, memory: Memory) -> bool:
     """Whether a policy that switches to another revision (see fairlead.policy.staging) must wait
     for the other policies of that revision.
 
@@ -243,20 +246,20 @@ def _held(item: Item, text: str, desired: Snapshot, served: Served, memory: Memo
     """
     if not STAGE.search(text):
         return False
-    others = {
-        other: text
-        for other, text in desired.texts.items()
-        if _of(other) == _of(item) and not switches(other[1].rpartition("/")[2], text)
+    peers = {
+        peer: text
+        for peer, text in desired.texts.items()
+        if _of(peer) == _of(item) and not switches(peer[1].rpartition("/")[2], text)
     }
-    gone = memory.owned - desired.texts.keys() - desired.broken
-    return any(_of(other) == _of(item) for other in desired.broken) or not all(
-        is_current(other, text, served, memory) or _stands_in(other, text, gone, served)
-        for other, text in others.items()
+    leaving = memory.owned - desired.texts.keys() - desired.broken
+    return any(_of(peer) == _of(item) for peer in desired.broken) or not all(
+        is_current(peer, text, opa_state, memory) or _stands_in(peer, text, leaving, opa_state)
+        for peer, text in peers.items()
     )
 
 
 def _wanted(
-    desired: Snapshot, served: Served, memory: Memory, now: float
+    desired: Snapshot, opa_state: Served, memory: Memory, now: float
 ) -> Iterator[tuple[Item, str]]:
     """The text to try for each item: the new one, or the last accepted one if the new one cannot
     be loaded.
@@ -271,16 +274,16 @@ def _wanted(
             yield item, memory.accepted[item]
 
 
-def _stores(desired: Snapshot, served: Served, without: Container[str]) -> list[Operation]:
+def _stores(desired: Snapshot, opa_state: Served, without: Container[str]) -> list[Operation]:
     operations: list[Operation] = []
     for name, store in desired.stores.items():
-        held = served.stores.get(name)
-        if store is not None and held is not store and held != store and name not in without:
-            operations.append(Replicate(name, store, held))
+        actual = opa_state.stores.get(name)
+        if store is not None and actual is not store and actual != store and name not in without:
+            operations.append(Replicate(name, store, actual))
     return operations
 
 
-def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> list[Operation]:
+def _removals(desired: Snapshot, opa_state: Served, memory: Memory, now: float) -> list[Operation]:
     """The removals, except those of a ConfigMap whose new content OPA does not fully hold: its old
     content may still need the items.
 
@@ -289,38 +292,40 @@ def _removals(desired: Snapshot, served: Served, memory: Memory, now: float) -> 
     is first loaded under that policy's id.
     """
     accepted = {item: number for number, item in enumerate(memory.accepted)}
-    gone = sorted(
+    leaving = sorted(
         memory.owned - desired.texts.keys() - desired.broken,
         key=lambda item: (accepted.get(item, len(accepted)), item),
         reverse=True,
     )
-    left = {_of(item) for item in desired.broken}
+    owners = {_of(item) for item in desired.broken}
     stand_ins: list[Operation] = []
     for item, text in desired.texts.items():
-        if is_current(item, text, served, memory):
+        if is_current(item, text, opa_state, memory):
             continue
-        if _stands_in(item, text, gone, served):
+        if _stands_in(item, text, leaving, opa_state):
             continue
-        left.add(_of(item))
+        owners.add(_of(item))
         rejection = memory.rejected.get((item, text))
         if rejection and policy_problems.conflicts(rejection.problem):
-            before = [other for other in gone if other[0] == "policy" and _of(other) == _of(item)]
+            before = [peer for peer in leaving if peer[0] == "policy" and _of(peer) == _of(item)]
             stand_ins += [
-                Put(other, text, item) for other in before if not memory.waits(other, text, now)
+                Put(peer, text, item) for peer in before if not memory.waits(peer, text, now)
             ]
     if stand_ins:
         return stand_ins
     return [
-        Remove(item) for item in gone if _of(item) not in left and not memory.waits(item, None, now)
+        Remove(item)
+        for item in leaving
+        if _of(item) not in owners and not memory.waits(item, None, now)
     ]
 
 
-def _stands_in(item: Item, text: str, gone: Iterable[Item], served: Served) -> bool:
+def _stands_in(item: Item, text: str, leaving: Iterable[Item], opa_state: Served) -> bool:
     """Whether OPA holds the text of a policy under another id of its ConfigMap, one that is due
     for removal.
     """
-    same = (id_ for kind, id_ in gone if kind == "policy" and _of((kind, id_)) == _of(item))
-    return any(served.policies.get(id_) == text for id_ in same)
+    peers = (id_ for kind, id_ in leaving if kind == "policy" and _of((kind, id_)) == _of(item))
+    return any(opa_state.policies.get(id_) == text for id_ in peers)
 
 
 def _of(item: Item) -> tuple[str, str]:

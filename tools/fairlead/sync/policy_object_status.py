@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from fairlead.common import texts
 from fairlead.deployment.names import PLACEMENT_POLICIES, REPLICA_STATUS, STATUS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.sync import policy_objects
 from fairlead.sync.config_maps import Annotations, Claim, ConfigMap, Verdict
 from fairlead.sync.policy_problems import CLAIMED, Problem
@@ -52,7 +52,7 @@ class Status:
     def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
         """The combined status."""
         reports = [json.loads(report) for _, report in sorted(replicas.items())]
-        current = [each for each in reports if each["revision"] == config_map.fingerprint]
+        current = [report for report in reports if report["revision"] == config_map.fingerprint]
         errors: list[Mapping[str, Any]] = []
         for report in current:
             errors += [error for error in report["errors"] if error not in errors]
@@ -61,23 +61,21 @@ class Status:
         status = {
             "installed": count,
             "revision": config_map.fingerprint,
-            "package": next((each["package"] for each in current if each["package"]), ""),
+            "package": next((report["package"] for report in current if report["package"]), ""),
             "observedGeneration": config_map.generation,
             "errors": errors[:_MOST],
             **_last_decision(config_map, reports),
         }
-        found = [_ready(installed, len(reports), errors), _conflicting(current)]
-        return {STATUS: canonical({**status, "conditions": _conditions(config_map, found)})}
+        conditions = [_ready(installed, len(reports), errors), _conflicting(current)]
+        return {STATUS: canonical({**status, "conditions": _conditions(config_map, conditions)})}
 
-    def live(
-        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
-    ) -> ConfigMap:
+    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
         """The PlacementPolicy at this moment."""
-        return policy_objects.read(api.get(_path(config_map)))
+        return policy_objects.read(api.call("GET", _path(config_map), timeout=timeout))
 
     def write(
         self,
-        api: ApiServer,
+        api: Objects,
         config_map: ConfigMap,
         changes: Annotations,
         timeout: tuple[float, float],
@@ -92,7 +90,14 @@ class Status:
         }
         status = {"opas": reports, **json.loads(changes.get(STATUS) or "{}")}
         patch = {"metadata": {"resourceVersion": config_map.resource_version}, "status": status}
-        api.patch(f"{_path(config_map)}/status", patch, manager="fairlead-sync")
+        api.call(
+            "PATCH",
+            f"{_path(config_map)}/status",
+            patch,
+            manager="fairlead-sync",
+            content_type=MERGE,
+            timeout=timeout,
+        )
 
 
 def _path(config_map: ConfigMap) -> str:
@@ -108,18 +113,18 @@ def errors_of(config_map: ConfigMap, problems: Sequence[Problem]) -> list[dict[s
 
 def sentence(error: Mapping[str, Any]) -> str:
     """An error of `errors_of` in words, with its line."""
-    place = f"line {error['line']}: " if error["line"] else ""
-    return f"{place}{error['message']}"
+    prefix = f"line {error['line']}: " if error["line"] else ""
+    return f"{prefix}{error['message']}"
 
 
 def _errors(config_map: ConfigMap, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
-    _, own = config_map.item(policy_objects.KEY)
+    _, own_id = config_map.item(policy_objects.KEY)
     for problem in problems:
         for error in problem.get("errors") or [problem]:
             location = error.get("location") or {}
             file, row, column = (location.get(key) for key in ("file", "row", "col"))
             message = str(error.get("message") or "no reason given")
-            if file not in (None, own):
+            if file not in (None, own_id):
                 message, row, column = f"{file}:{row}: {message}", 0, 0
             yield {
                 "line": int(row or 0),
@@ -161,8 +166,8 @@ def _conflicting(current: Sequence[Mapping[str, Any]]) -> Condition:
     outcome = "is not loaded" if claimed else "stays in force"
     claim = "claims" if len(rivals) == 1 else "claim"
     part = " or a part of it" if any(rival.endswith(")") for rival in rivals) else ""
-    who = " and ".join(filter(None, (", ".join(rivals[:-1]), rivals[-1])))
-    message = f"this {_KIND} {outcome}: {who} {claim} package {package}{part}, too"
+    rival_names = " and ".join(filter(None, (", ".join(rivals[:-1]), rivals[-1])))
+    message = f"this {_KIND} {outcome}: {rival_names} {claim} package {package}{part}, too"
     return "Conflicting", "True", "PackageClaimed", message[:_LONGEST]
 
 
@@ -176,7 +181,9 @@ def _last_decision(
 ) -> dict[str, Mapping[str, Any]]:
     """The latest decision of all OPAs, also of those that are gone; empty if there was none."""
     decisions = [
-        each["lastDecision"] for each in (*reports, _before(config_map)) if each.get("lastDecision")
+        report["lastDecision"]
+        for report in (*reports, _before(config_map))
+        if report.get("lastDecision")
     ]
     return {"lastDecision": max(decisions, key=_moment)} if decisions else {}
 
@@ -185,19 +192,19 @@ def _moment(decision: Mapping[str, Any]) -> tuple[str, str]:
     return str(decision["time"]), canonical(decision)
 
 
-def _conditions(config_map: ConfigMap, found: Sequence[Condition]) -> list[dict[str, Any]]:
+def _conditions(config_map: ConfigMap, conditions: Sequence[Condition]) -> list[dict[str, Any]]:
     """The conditions as Kubernetes writes them. The time changes only when the status does."""
     before = _before(config_map).get("conditions") or ()
-    since = {(each["type"], each["status"]): each["lastTransitionTime"] for each in before}
+    times = {(entry["type"], entry["status"]): entry["lastTransitionTime"] for entry in before}
     now = texts.time(datetime.now(UTC))
     return [
         {
             "type": type_,
             "status": status,
             "observedGeneration": config_map.generation,
-            "lastTransitionTime": since.get((type_, status), now),
+            "lastTransitionTime": times.get((type_, status), now),
             "reason": reason,
             "message": message,
         }
-        for type_, status, reason, message in found
+        for type_, status, reason, message in conditions
     ]

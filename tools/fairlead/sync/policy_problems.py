@@ -91,36 +91,42 @@ def claimed(id_: str, text: str, package: str, owner: str) -> Problem:
 
 def of_package(
     id_: str, text: str, *, system: str | None, replicated: Sequence[Sequence[str]]
-) -> Problem | bool:
-    """Why a policy must not be loaded, by its package; False if it may, True if only its rules can
-    show it.
+) -> Problem | None:
+    """Why a policy must not be loaded, by its package; None if its package allows that.
 
     `system` is the only ConfigMap (<namespace>/<configmap>) that may define the package system,
     None for any. `replicated` are the paths in data that no rule may hide. The first part of a
-    package always stands literally at its beginning. The other parts, and rules, can be spelt in
-    many ways, which only OPA can parse.
+    package always stands literally at its beginning.
     """
     match = _PACKAGE.match(text)
-    root = match[1] if match else None
-    names = (
-        set(OPAS_OWN)
-        if root == "system"
-        else {place[-1] for place in replicated if place[0] == root}
-    )
-    if match and root in data_places.ROOTS:
+    if match is None:
+        return None
+    root, row = match[1], _row(text, match.start(1))
+    if root in data_places.ROOTS:
         # Not by its rules: data.placement is an object as soon as a package without any is there.
-        return problem("forbidden_package", OF_DATA.format(root), id_, _row(text, match.start(1)))
-    if match and root == "system" and system and id_.rpartition("/")[0] != system:
-        return problem("forbidden_package", OWNED.format(system), id_, _row(text, match.start(1)))
-    if match is None or not any(name in text for name in {*names, "\\u"}) or not names:
-        return False
-    if len(text) > CHECKED:
+        return problem("forbidden_package", OF_DATA.format(root), id_, row)
+    if root == "system" and system and id_.rpartition("/")[0] != system:
+        return problem("forbidden_package", OWNED.format(system), id_, row)
+    if len(text) > CHECKED and may_hide(text, replicated):
         message = (
             "is too large to be checked for rules that are not allowed in the package "
             f"{root}: split it"
         )
-        return problem("too_large", message, id_, _row(text, match.start(1)))
-    return True
+        return problem("too_large", message, id_, row)
+    return None
+
+
+def may_hide(text: str, replicated: Sequence[Sequence[str]]) -> bool:
+    """Whether a policy may define what is Fairlead's or replicated, which only its rules can show.
+
+    The later parts of a package, and rules, can be spelt in many ways, which only OPA can parse.
+    """
+    match = _PACKAGE.match(text)
+    root = match[1] if match else None
+    names = (
+        set(OPAS_OWN) if root == "system" else {path[-1] for path in replicated if path[0] == root}
+    )
+    return bool(names) and any(name in text for name in {*names, "\\u"})
 
 
 def of_rules(
@@ -135,21 +141,21 @@ def of_rules(
     for path in rules or ():
         if path[:2] == ["data", "system"] and path[2:3] and path[2] in OPAS_OWN:
             return problem("forbidden_package", FROM_FILES.format(path[2]), id_, row)
-        for place in replicated:
-            shared = min(len(path) - 1, len(place))
-            if path[1 : 1 + shared] == list(place[:shared]):
-                return problem("forbidden_package", HIDING.format(".".join(place)), id_, row)
+        for hidden in replicated:
+            shared = min(len(path) - 1, len(hidden))
+            if path[1 : 1 + shared] == list(hidden[:shared]):
+                return problem("forbidden_package", HIDING.format(".".join(hidden)), id_, row)
     return None
 
 
 def of_place(id_: str, replicated: Sequence[Sequence[str]]) -> Problem | None:
     """Why a document must not be loaded, by its path in data; None if it may."""
     path = id_.split("/")
-    for place in replicated:
-        if path[: len(place)] == list(place[: len(path)]):
+    for store_path in replicated:
+        if path[: len(store_path)] == list(store_path[: len(path)]):
             return problem(
                 "forbidden_path",
-                f"objects are replicated to {'/'.join(place)}: choose another name",
+                f"objects are replicated to {'/'.join(store_path)}: choose another name",
                 id_,
             )
     return None
@@ -162,10 +168,10 @@ def conflicts(error: Problem) -> bool:
 
 def renamed(error: Problem, before: str, after: str) -> Problem:
     """A problem with the id of its policy replaced everywhere."""
-    named: Problem = json.loads(
+    copy: Problem = json.loads(
         json.dumps(error).replace(json.dumps(before)[1:-1], json.dumps(after)[1:-1])
     )
-    return named
+    return copy
 
 
 def of_document(id_: str, text: str) -> Problem | None:

@@ -98,49 +98,49 @@ class Reviews:
         )
         if refusal:
             return [refusal], []
-        others = (each for each in desired.config_maps if each.owner != policy.owner)
+        neighbours = (entry for entry in desired.config_maps if entry.owner != policy.owner)
         settled = self._claims.settle(
-            snapshot([*others, policy]), in_force.accepted, compiler.package
+            snapshot([*neighbours, policy]), in_force.accepted, compiler.package
         )
-        (judged,) = (each for each in settled.config_maps if each.owner == policy.owner)
-        claimed = [each for each in judged.problems.values() if each["code"] == CLAIMED]
-        modules = _beside(judged, settled, in_force, claimed=bool(claimed))
+        (candidate,) = (entry for entry in settled.config_maps if entry.owner == policy.owner)
+        claimed = [problem for problem in candidate.problems.values() if problem["code"] == CLAIMED]
+        modules = _beside(candidate, settled, in_force, claimed=bool(claimed))
         errors = compiler.errors({**modules, item[1]: text})
         if claimed:
             errors = [
-                each for each in errors if (each.get("location") or {}).get("file") == item[1]
+                error for error in errors if (error.get("location") or {}).get("file") == item[1]
             ]
         warnings = [
-            policy_object_status.sentence(each)
-            for each in policy_object_status.errors_of(policy, claimed)
+            policy_object_status.sentence(error)
+            for error in policy_object_status.errors_of(policy, claimed)
         ]
         return errors, warnings
 
 
 def _beside(
-    judged: ConfigMap, settled: Snapshot, in_force: InForce, *, claimed: bool
+    candidate: ConfigMap, settled: Snapshot, in_force: InForce, *, claimed: bool
 ) -> dict[str, str]:
-    """The policies with which `judged` is to be compiled, by their ids.
+    """The policies with which `candidate` is to be compiled, by their ids.
 
     These are those that OPA holds, and PlacementPolicies that it is about to get. Without those
     in its package, if it waits for the package (`claimed`), and without those that OPA is about to
     drop, if they are in its package.
     """
-    coming = {
+    accepted = {
         id_: text
         for (kind, id_), text in settled.texts.items()
         if id_.startswith(_PREFIX) and ((kind, id_), text) not in in_force.rejected
     }
-    present = {each.item(KEY)[1] for each in settled.config_maps if each.kind == "placement"}
+    present = {entry.item(KEY)[1] for entry in settled.config_maps if entry.kind == "placement"}
 
     def gives_way(id_: str, text: str) -> bool:
-        gone = id_.startswith(_PREFIX) and id_ not in present
-        package = policy_problems.plain_package(text) if claimed or gone else None
-        return bool(package and judged.claim.path and meet(package, judged.claim.path))
+        deleted = id_.startswith(_PREFIX) and id_ not in present
+        package = policy_problems.plain_package(text) if claimed or deleted else None
+        return bool(package and candidate.claim.path and meet(package, candidate.claim.path))
 
     return {
         id_: text
-        for id_, text in {**in_force.policies, **coming}.items()
+        for id_, text in {**in_force.policies, **accepted}.items()
         if not gives_way(id_, text)
     }
 

@@ -114,17 +114,21 @@ class Reconciler:
         """
         self._behind = self._behind or self._desired.changed_at()
         opa = self._connect()
-        known = self._known()  # before the desired state is taken, which may be newer
+        confirmed = self._known()  # before the desired state is taken, which may be newer
         desired = self._desired.take()
         self._look(opa, desired)
         self._memory.adopt(desired, self._served)
         desired = self._claims.settle(desired, self._memory.accepted, opa.package)
-        self._packages = sorted({"/".join(each.claim.path) for each in desired.config_maps} - {""})
+        self._packages = sorted(
+            {"/".join(policy.claim.path) for policy in desired.config_maps} - {""}
+        )
         unwritable = self._apply(opa, desired)
         # If nothing changes, the next snapshot has the same objects, and comparing them is free.
-        listed = {name: objects for name, objects in desired.stores.items() if objects is not None}
+        replicated = {
+            name: objects for name, objects in desired.stores.items() if objects is not None
+        }
         self._served.stores |= {
-            name: objects for name, objects in listed.items() if name not in unwritable
+            name: objects for name, objects in replicated.items() if name not in unwritable
         }
         if NAMESPACES not in unwritable:
             self._desired.loaded(desired)
@@ -137,8 +141,8 @@ class Reconciler:
                 dict(self._memory.accepted),
                 frozenset(self._memory.rejected),
             )
-        if known is not None and self.trouble is None:
-            self._confirm(opa, known)
+        if confirmed is not None and self.trouble is None:
+            self._confirm(opa, confirmed)
 
     def _step(self) -> None:
         self.cycle()
@@ -151,8 +155,8 @@ class Reconciler:
 
     def lag(self) -> float:
         """For how many seconds OPA has not held the desired state; 0 while it does."""
-        since = self._behind or self._desired.changed_at()
-        return 0.0 if since is None else time.monotonic() - since
+        start = self._behind or self._desired.changed_at()
+        return 0.0 if start is None else time.monotonic() - start
 
     def _look(self, opa: OpaApi, desired: Snapshot) -> None:
         """Read the marker, and from time to time everything that OPA serves."""
@@ -200,15 +204,17 @@ class Reconciler:
             if not keys and not isinstance(opa.document(path), dict):
                 return None
             parts = ({key: opa.document([*path, key])} for key in keys)
-        held: dict[stores.Key, str] = {}
+        store: dict[stores.Key, str] = {}
         for part in parts:
             if not isinstance(part, dict):
                 return None
             for key, value in stores.read(part, namespaced=namespaced):
                 text = stores.canonical(value)
-                known = expected.get(key) if expected else None
-                held[key] = known if known is not None and text == known else text
-        return expected if expected is not None and held == expected else held
+                expected_text = expected.get(key) if expected else None
+                store[key] = (
+                    expected_text if expected_text is not None and text == expected_text else text
+                )
+        return expected if expected is not None and store == expected else store
 
     def _apply(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
         """Carry out all operations that OPA accepts. Returns the reasons why stores could not be
@@ -254,21 +260,21 @@ class Reconciler:
         """Write a store, in one request if it is small enough and otherwise in pieces. After each
         piece, record what OPA holds.
         """
-        name, target, base = operation.name, operation.wanted, operation.held
+        name, target, base = operation.name, operation.target, operation.current
         path = self._paths[name]
         if base is None:
             base = target if stores.size(target) <= stores.PIECE else {}
             opa.put_json(path, stores.whole(base))
             log.info("%s: loading %d", name, len(target))
-        held = dict(base)
-        self._served.stores[name] = held
+        store = dict(base)
+        self._served.stores[name] = store
         for text, changes in stores.pieces(target, base):
             opa.patch_json(path, text)
             for key, changed in changes:
                 if changed is None:
-                    held.pop(key, None)
+                    store.pop(key, None)
                 else:
-                    held[key] = changed
+                    store[key] = changed
             log.debug("%s: %d changed", name, len(changes))
 
     def _put(self, opa: OpaApi, operation: plans.Put) -> None:
@@ -288,9 +294,9 @@ class Reconciler:
         else:
             path = id_.split("/")
             opa.put_json(path, operation.text)
-            held = _fingerprint(opa.document(path))
-            self._served.documents[id_] = held
-            self._memory.accept(operation, held)
+            fingerprint = _fingerprint(opa.document(path))
+            self._served.documents[id_] = fingerprint
+            self._memory.accept(operation, fingerprint)
         log.info("loaded %s %s", kind, id_)
 
     def _remove(self, opa: OpaApi, operation: plans.Remove, desired: Snapshot) -> None:
@@ -301,8 +307,8 @@ class Reconciler:
         else:
             path = id_.split("/")
             last = not any(
-                other[0] == kind and other[1].startswith(f"{path[0]}/{path[1]}/")
-                for other in (*desired.texts, *desired.broken)
+                neighbour[0] == kind and neighbour[1].startswith(f"{path[0]}/{path[1]}/")
+                for neighbour in (*desired.texts, *desired.broken)
             )
             opa.remove_document(path[:2] if last else path)
             self._served.documents.pop(id_, None)
@@ -322,12 +328,12 @@ class Reconciler:
             opa.put_document([MARKER], marker)
             self._written = marker
 
-    def _confirm(self, opa: OpaApi, known: float) -> None:
+    def _confirm(self, opa: OpaApi, confirmed_at: float) -> None:
         """Write into OPA up to when it holds everything; also again after the clock was set."""
-        confirmed = time.time_ns() - int((time.monotonic() - known) * 1e9)
+        confirmed = time.time_ns() - int((time.monotonic() - confirmed_at) * 1e9)
         if self.confirmed is None or abs(confirmed - self.confirmed) >= _FINER:
-            within = {} if self._max_staleness is None else {"within": self._max_staleness}
-            opa.put_document([CONFIRMED], {"at": confirmed, **within})
+            limit = {} if self._max_staleness is None else {"within": self._max_staleness}
+            opa.put_document([CONFIRMED], {"at": confirmed, **limit})
             self.confirmed = confirmed
 
     def _settle(self, desired: Snapshot, unwritable: Mapping[str, str]) -> None:

@@ -33,8 +33,7 @@ def refusal(
     if id_.startswith(f"{POLICY_OBJECTS}/"):
         system = system or SYSTEM
         replicated = [*replicated, [NAMESPACE], [MARKER], [CONFIRMED]]
-    reason = policy_problems.of_package(id_, text, system=system, replicated=replicated)
-    if isinstance(reason, bool):
-        rules = opa.rules(text) if reason else None
-        return policy_problems.of_rules(id_, text, rules, replicated)
-    return reason
+    problem = policy_problems.of_package(id_, text, system=system, replicated=replicated)
+    if problem or not policy_problems.may_hide(text, replicated):
+        return problem
+    return policy_problems.of_rules(id_, text, opa.rules(text), replicated)

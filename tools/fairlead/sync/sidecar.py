@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import DATA_LABEL, OPA_PROGRAM, POLICY_LABEL
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import live_namespaces
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.compiler import Compiler
@@ -103,7 +104,7 @@ class Sidecar:
         self._metrics = Metrics()
         selectors = _sources(options)
         self._pulse = Pulse([*map(str, selectors), _RECONCILE, _STATUS])
-        self._api = ApiServer(options.kubeconfig, self._pulse.turn)
+        self._api = Objects(options.kubeconfig, timeout=BRIEF, turn=self._pulse.turn)
         self._opa = OpaCredentials(
             options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn
         )
@@ -228,8 +229,8 @@ class Sidecar:
         that was confirmed longest ago; None until all were listed.
         """
         times = [watch.confirmed for watch in self._watches]
-        known = [time for time in times if time is not None]
-        return min(known) if len(known) == len(times) else None
+        confirmed = [time for time in times if time is not None]
+        return min(confirmed) if len(confirmed) == len(times) else None
 
     def _late(self) -> list[str]:
         """The reasons to call the sidecar unhealthy that are a matter of time."""
@@ -249,7 +250,7 @@ class Sidecar:
         API server cannot be reached, or while a different state is on its way to OPA.
         """
         for _ in range(_LOOKS):
-            live = self._api.namespace(name)
+            live = live_namespaces.look_up(self._api, name)
             if live is None:
                 return None
             if self._desired.looked_up(name, live):
@@ -281,10 +282,10 @@ def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
     sources: dict[Source, Mapping[str, str]] = {
         Source("namespaces"): {"labelSelector": options.namespace_selector}
     }
-    others = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
+    field_selector = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
     for resource in options.resources:
         sources[Source("objects", resource=resource)] = (
-            {"fieldSelector": others} if resource.namespaced else {}
+            {"fieldSelector": field_selector} if resource.namespaced else {}
         )
     if options.placement_policies:
         sources[Source("placement")] = {}

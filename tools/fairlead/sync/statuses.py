@@ -20,7 +20,8 @@ from threading import Event
 from typing import Any, Protocol
 
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import api_paths
+from fairlead.kube.clients import MERGE, Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import config_maps, loops, policy_object_status
 from fairlead.sync.config_maps import Annotations, ConfigMap, Owner, Verdict
@@ -55,14 +56,12 @@ class Form(Protocol):
     def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
         """What follows from the reports of all replicas."""
 
-    def live(
-        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
-    ) -> ConfigMap:
+    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
         """The object at this moment. Raises ApiServerError."""
 
     def write(
         self,
-        api: ApiServer,
+        api: Objects,
         config_map: ConfigMap,
         changes: Annotations,
         timeout: tuple[float, float],
@@ -86,21 +85,32 @@ class Annotated:
         retries = {RETRIES: "0"} if config_map.kind == "policies" else {}
         return {STATUS: overall(replicas), **retries}
 
-    def live(
-        self, api: ApiServer, config_map: ConfigMap, timeout: tuple[float, float]
-    ) -> ConfigMap:
+    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
         owner = config_map.owner
-        value = api.config_map(*owner, timeout=timeout)
+        value = api.call("GET", _path(owner), timeout=timeout)
         return config_maps.read(owner, config_map.kind, value)
 
     def write(
         self,
-        api: ApiServer,
+        api: Objects,
         config_map: ConfigMap,
         changes: Annotations,
         timeout: tuple[float, float],
     ) -> None:
-        api.annotate(*config_map.owner, config_map.resource_version, changes, timeout=timeout)
+        metadata = {"resourceVersion": config_map.resource_version, "annotations": dict(changes)}
+        api.call(
+            "PATCH",
+            _path(config_map.owner),
+            {"metadata": metadata},
+            manager="fairlead-sync",
+            content_type=MERGE,
+            timeout=timeout,
+        )
+
+
+def _path(owner: Owner) -> str:
+    namespace, name = owner
+    return api_paths.joined("v1", namespace, "configmaps", name)
 
 
 _ANNOTATED, _OBJECT = Annotated(), policy_object_status.Status()
@@ -110,15 +120,15 @@ def _form(config_map: ConfigMap) -> Form:
     return _OBJECT if config_map.kind == "placement" else _ANNOTATED
 
 
-def text(problems: Sequence[Problem], **more: str) -> str:
+def text(problems: Sequence[Problem], **fields: str) -> str:
     """The text of an annotation: {"status": "ok"}, or {"status": "error", "error": ...} with one
-    problem or a list of several. `more` adds fields.
+    problem or a list of several. `fields` adds fields.
     """
     short = [_short(problem) for problem in problems[:_MOST]]
     while True:
         error = {"error": short[0] if len(short) == 1 else short} if short else {}
         document = json.dumps(
-            {"status": "error" if short else "ok", **error, **more},
+            {"status": "error" if short else "ok", **error, **fields},
             separators=(",", ":"),
             ensure_ascii=False,
         )
@@ -132,8 +142,8 @@ def overall(replicas: Mapping[str, str]) -> str:
     replica reports one.
     """
     problems: list[Problem] = []
-    for _, own in sorted(replicas.items()):
-        error = _entry(own).get("error")
+    for _, annotation in sorted(replicas.items()):
+        error = _entry(annotation).get("error")
         errors = error if isinstance(error, list) else [error] if error else []
         problems += [problem for problem in errors if problem not in problems]
     return text(problems)
@@ -156,7 +166,7 @@ class StatusWriter:
     thread, so that a slow API server never delays OPA.
     """
 
-    def __init__(self, api: ApiServer, desired: Desired, metrics: Metrics, replica: str) -> None:
+    def __init__(self, api: Objects, desired: Desired, metrics: Metrics, replica: str) -> None:
         """`replica` is a name that no other replica has, as the function `replica` returns it."""
         self._api = api
         self._desired = desired
@@ -221,15 +231,15 @@ class StatusWriter:
         """Remove this replica's annotation. Reads the ConfigMap first, because the watch may not
         show the latest write yet.
         """
-        known = self._desired.config_map(owner)
-        if known is None:
+        config_map = self._desired.config_map(owner)
+        if config_map is None:
             return
         for last in (False, False, True):
-            live = _form(known).live(self._api, known, _ENDING)
+            live = _form(config_map).live(self._api, config_map, _ENDING)
             if self._own not in live.annotations:
                 return
-            others = self._others(live)
-            changes: Annotations = {self._own: None, **_form(live).shared(live, others)}
+            statuses = self._others(live)
+            changes: Annotations = {self._own: None, **_form(live).shared(live, statuses)}
             try:
                 _form(live).write(self._api, live, changes, _ENDING)
             except ApiServerError as error:
@@ -243,10 +253,12 @@ class StatusWriter:
         pairs = {(owner, verdict.fingerprint) for owner, verdict in verdicts.items()}
         if pairs != self._pairs:
             self._pairs = pairs
-            known = {owner for owner, _ in pairs}
-            self._seen = {owner: version for owner, version in self._seen.items() if owner in known}
+            owners = {owner for owner, _ in pairs}
+            self._seen = {
+                owner: version for owner, version in self._seen.items() if owner in owners
+            }
             self._found = {
-                owner: annotations for owner, annotations in self._found.items() if owner in known
+                owner: annotations for owner, annotations in self._found.items() if owner in owners
             }
             self._written = {}
 
@@ -266,7 +278,7 @@ class StatusWriter:
             and _form(config_map).counts(config_map, value)
         }
 
-    def _annotate(self, config_map: ConfigMap, own: str) -> None:
+    def _annotate(self, config_map: ConfigMap, status: str) -> None:
         """Write the annotations of a ConfigMap, unless it has them already or they have just been
         written.
 
@@ -275,19 +287,21 @@ class StatusWriter:
         gone do not come back.
         """
         owner = config_map.owner
-        known = self._found.setdefault(owner, dict(config_map.annotations))
-        others = self._others(config_map)
+        annotations = self._found.setdefault(owner, dict(config_map.annotations))
+        statuses = self._others(config_map)
         if self._own not in config_map.annotations and owner not in self._seen:
-            others = {key: value for key, value in others.items() if known.get(key) != value}
-        changes: Annotations = {key: None for key in config_map.annotations if key not in others}
-        changes |= {self._own: own}
-        changes |= _form(config_map).shared(config_map, {**others, self._own: own})
+            statuses = {
+                key: value for key, value in statuses.items() if annotations.get(key) != value
+            }
+        changes: Annotations = {key: None for key in config_map.annotations if key not in statuses}
+        changes |= {self._own: status}
+        changes |= _form(config_map).shared(config_map, {**statuses, self._own: status})
         changes = {
             key: value for key, value in changes.items() if config_map.annotations.get(key) != value
         }
         if not changes or self._seen.get(owner) == config_map.resource_version:
             return
-        attempt = owner, frozenset({own, *others.values(), *others})
+        attempt = owner, frozenset({status, *statuses.values(), *statuses})
         before = self._written.get(attempt)
         if before and time.monotonic() < before.again_at:
             return
@@ -302,7 +316,7 @@ class StatusWriter:
         delay = min(2 * before.delay, _AGAIN[1]) if before else _AGAIN[0]
         self._written[attempt] = _Written(time.monotonic() + delay, delay)
         self._seen[owner] = config_map.resource_version
-        log.info("status of %s: %s", "/".join(owner), own)
+        log.info("status of %s: %s", "/".join(owner), status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,16 +64,16 @@ def size(store: Store) -> int:
 
 
 def pieces(
-    target: Store, held: Store, *, most: int = PIECE, operations: int = OPERATIONS
+    target: Store, current: Store, *, limit: int = PIECE, operations: int = OPERATIONS
 ) -> Iterator[tuple[str, list[Change]]]:
-    """The JSON Patches that turn `held` into `target`, each with its changes; none if both are
+    """The JSON Patches that turn `current` into `target`, each with its changes; none if both are
     equal.
     """
     body: list[str] = []
     changes: list[Change] = []
     length = 0
-    for text, changed in _operations(target, held):
-        if body and (length + len(text) > most or len(body) == operations):
+    for text, changed in _operations(target, current):
+        if body and (length + len(text) > limit or len(body) == operations):
             yield f"[{','.join(body)}]", changes
             body, changes, length = [], [], 0
         body.append(text)
@@ -83,30 +83,32 @@ def pieces(
         yield f"[{','.join(body)}]", changes
 
 
-def _operations(target: Store, held: Store) -> Iterator[tuple[str, list[Change]]]:
+def _operations(target: Store, current: Store) -> Iterator[tuple[str, list[Change]]]:
     """The single operations, each with its changes: first namespaces that are new or broken, then
     objects, then removals.
     """
-    changed = [key for key, text in target.items() if held.get(key) != text]
-    gone = [key for key in held if key not in target]
+    changed = [key for key, text in target.items() if current.get(key) != text]
+    removed = [key for key in current if key not in target]
     fresh: set[str] = set()
     empty: set[str] = set()
-    if any(namespace for namespace, _ in (*changed, *gone)):
-        needed, members = _namespaces(target), _members(held)
+    if any(namespace for namespace, _ in (*changed, *removed)):
+        namespaces, members = _namespaces(target), _members(current)
         fresh = {
             namespace
-            for namespace in needed
+            for namespace in namespaces
             if not all(name for _, name in members.get(namespace, [("", "")]))
         }
-        empty = members.keys() - needed - {""}
+        empty = members.keys() - namespaces - {""}
         for namespace in sorted(fresh):
             yield _add((namespace,), "{}"), [(key, None) for key in members.get(namespace, ())]
-        changed = [key for key, text in target.items() if key[0] in fresh or held.get(key) != text]
+        changed = [
+            key for key, text in target.items() if key[0] in fresh or current.get(key) != text
+        ]
     for key in changed:
         yield _add(_place(key), target[key]), [(key, target[key])]
     for namespace in sorted(empty):
         yield _remove((namespace,)), [(key, None) for key in members[namespace]]
-    for key in gone:
+    for key in removed:
         if key[0] not in empty and key[0] not in fresh:
             yield _remove(_place(key)), [(key, None)]
 
@@ -126,14 +128,14 @@ def _place(key: Key) -> tuple[str, ...]:
     return key if key[0] else key[1:]
 
 
-def _add(place: Iterable[str], text: str) -> str:
-    return f'{{"op":"add","path":{_pointer(place)},"value":{text}}}'
+def _add(path: Iterable[str], text: str) -> str:
+    return f'{{"op":"add","path":{_pointer(path)},"value":{text}}}'
 
 
-def _remove(place: Iterable[str]) -> str:
-    return f'{{"op":"remove","path":{_pointer(place)}}}'
+def _remove(path: Iterable[str]) -> str:
+    return f'{{"op":"remove","path":{_pointer(path)}}}'
 
 
-def _pointer(place: Iterable[str]) -> str:
+def _pointer(path: Iterable[str]) -> str:
     """A JSON Pointer (RFC 6901), as JSON text."""
-    return json.dumps("".join("/" + part.replace("~", "~0").replace("/", "~1") for part in place))
+    return json.dumps("".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path))

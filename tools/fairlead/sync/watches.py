@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from prometheus_client import Counter
 
 from fairlead.common.errors import FairleadError
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import loops, policy_objects
 from fairlead.sync.desired import Source
@@ -71,7 +71,7 @@ class Watch:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Objects,
         source: Source,
         selector: Mapping[str, str],
         desired: Follower,
@@ -143,12 +143,12 @@ class Watch:
         """
         version, began = "", time.monotonic()
 
-        def read(resource_version: str) -> None:
+        def on_version(resource_version: str) -> None:
             nonlocal version
             version = resource_version
 
-        objects = self._api.objects(
-            self._path, self._selector, metadata_only=self._thin, version=read
+        objects = self._api.collection(
+            self._path, self._selector, metadata_only=self._thin, version=on_version
         )
         try:
             self._desired.replace(self.source, objects)
@@ -162,24 +162,25 @@ class Watch:
         self._metrics.relists.inc()
         return version
 
-    def _watch(self, since: str) -> None:
+    def _watch(self, resource_version: str) -> None:
         events = self._api.events(
             self._path,
             self._selector,
-            since,
+            resource_version,
             metadata_only=self._thin,
             seconds=random.randint(*self._seconds),  # noqa: S311 - spreads requests, keeps no secret
-            opened=self._opened,
+            on_open=self._opened,
         )
         for type_, value in events:
             if type_ != "BOOKMARK":
                 self._desired.apply(self.source, type_ == "DELETED", value)
             version = value["metadata"]["resourceVersion"]
-            if _older(version, since):
+            if _older(version, resource_version):
                 raise ApiServerError(
-                    f"resourceVersion {version} after {since}: the cluster was restored", 410
+                    f"resourceVersion {version} after {resource_version}: the cluster was restored",
+                    410,
                 )
-            self._version = since = version
+            self._version = resource_version = version
             # Last: whoever reads `confirmed` and then the desired state must see all events.
             self.confirmed = time.monotonic()
 

@@ -13,7 +13,7 @@ from fairlead.access.bindings import KINDS
 from fairlead.access.granting import NotGranted
 from fairlead.access.instants import SECOND
 from fairlead.access.state import State
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.sync.opa_credentials import OpaCredentials
 
@@ -201,7 +201,7 @@ def test_an_answer_about_one_parent_that_is_no_decision_delays_no_other() -> Non
 
 
 def test_what_users_write_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    waiting = trail.Trail(cast(ApiServer, None))
+    waiting = trail.Trail(cast(Objects, None))
     forged = changed(PARENT, "spec", "reason", to="x\n2026-11-24 INFO shop/other: Granted")
     with caplog.at_level("INFO"):
         waiting.tell("Normal", "Granted", trail.described(forged), forged)

@@ -20,13 +20,13 @@ from fairlead.analysis.audit import (
     Finding,
 )
 from fairlead.analysis.inventory import Subject
-from fairlead.cli import grouped
+from fairlead.cli.decisions import grouped
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars, switches
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import admission_reviews
 from fairlead.policy import bundles
-from fairlead.settings.intents import Kind
+from fairlead.policy.requests import Kind
 from fairlead.settings.models import Pool, Settings
 
 NAMESPACES = {

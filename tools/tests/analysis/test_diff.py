@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.analysis import batch, diff, inventory
+from fairlead.analysis import batch, diff, engine_decisions, inventory
 from fairlead.analysis.batch import Decision
-from fairlead.cli import diff as diff_command
+from fairlead.cli.decisions import diff as diff_command
 from fairlead.common.progress import Progress
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PATCH = ({"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "gpu"}},)
@@ -67,6 +68,34 @@ def test_staged_policies_decide_by_their_own_settings() -> None:
     warned = decide(Settings.model_validate({"enforcement": "warn"}), *stored)[1]
     assert (warned.allowed, warned.patch, len(warned.warnings)) == (True, (), 1)
     assert diff.compare(own, warned) == diff.ADMITTED
+
+
+@pytest.mark.parametrize("engine", ["cel", "python"])
+def test_another_engine_is_compared_by_what_it_does_with_each_request(engine: str) -> None:
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "payments"},
+            "spec": {"containers": [{"name": "c", "image": "nginx"}], **spec},
+        }
+        for name, spec in (("plain", {}), ("own", {"nodeSelector": {"disk": "ssd"}}))
+    ]
+    reviews = [
+        each for pod in pods for subject in inventory.of_pod(pod) for each in subject.reviews
+    ]
+    labels = {"payments": {"agentpool": "gpu", "kubernetes.io/metadata.name": "payments"}}
+
+    def compared(settings: Settings) -> list[str | None]:
+        policies = PolicySet.load(settings)
+        others = engine_decisions.decide(engine, policies, reviews, labels, progress=Progress())
+        return [
+            diff.compare(*(engine_decisions.comparable(each, review) for each in pair))
+            for review, *pair in zip(reviews, decide(Settings(), *pods), others, strict=True)
+        ]
+
+    assert compared(Settings()) == [None, None]
+    assert compared(Settings(pod_selector="merge")) == [None, diff.ADMITTED]
 
 
 @pytest.mark.parametrize(

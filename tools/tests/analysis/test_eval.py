@@ -10,12 +10,15 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles
+from lab import coverage
+from lab.coverage import Coverage
 
 POD = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: "
@@ -365,7 +368,7 @@ def test_a_review_says_itself_what_it_is(option: str) -> None:
         (b'{"apiVersion": "v1", "kind": "P', "not valid YAML"),
         (
             b'{"apiVersion":"v1","kind":"Pod","spec":' + b'{"a":' * 200 + b"1" + b"}" * 201,
-            "nested deeper than 100",
+            "nested more than 100 levels deep",
         ),
         (b'{"apiVersion":"v1","kind":"Pod","spec":' + b"[" * 50_000, "YAML"),
     ],
@@ -408,9 +411,9 @@ def test_the_tests_of_policies_are_counted_named_and_measured(tmp_path: Path) ->
     (tmp_path / "a_test.rego").write_text("package a_test\n\ntest_good if data.a.x == 1\n")
     tested = cli.test(tmp_path)
     assert (tested.passed, tested.failed) == (1, ())
-    covered = cli.coverage(tmp_path)
-    assert 0 < covered.percent < 100
-    assert [line.rpartition("/")[2] for line in covered.uncovered] == ["a.rego:5", "a.rego:6"]
+    reached = coverage.measure(tmp_path, Progress())
+    assert 0 < reached.percent < 100
+    assert [line.rpartition("/")[2] for line in reached.uncovered] == ["a.rego:5", "a.rego:6"]
 
 
 def test_tests_that_fail_are_named(tmp_path: Path) -> None:
@@ -430,7 +433,7 @@ def test_tests_that_all_pass_cover_all(tmp_path: Path) -> None:
     (tmp_path / "a.rego").write_text("package a\n\nx := 1\n")
     (tmp_path / "a_test.rego").write_text("package a_test\n\ntest_good if data.a.x == 1\n")
     assert cli.test(tmp_path) == cli.Tested(1, ())
-    assert cli.coverage(tmp_path) == cli.Coverage(100.0, ())
+    assert coverage.measure(tmp_path, Progress()) == Coverage(100.0, ())
 
 
 def test_policies_that_cannot_be_tested_are_an_error(tmp_path: Path) -> None:

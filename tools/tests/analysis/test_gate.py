@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.analysis import batch, gate
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
@@ -55,14 +55,15 @@ metadata: {name: web, namespace: payments}
 POLICY = """\
 # METADATA
 # title: Services
-# custom:
-#   requests:
-#     - kinds: [v1/Service]
-#       operations: [CREATE]
-#       namespaces: {matchLabels: {stage: production}}
 package services
 
 decision := {"deny": set(), "patch": [], "warn": set()}
+"""
+FACTS = """\
+requests:
+  - kinds: [v1/Service]
+    operations: [CREATE]
+    namespaces: {matchLabels: {stage: production}}
 """
 REFUSAL = (
     'pod "pinned" sets spec.nodeName=n1, but namespace "payments" places its pods in pool '
@@ -274,6 +275,7 @@ def test_an_unknown_namespace_is_told_for_the_kinds_of_a_users_policy(tmp_path: 
     policy = tmp_path / "policies" / "services" / "services.rego"
     policy.parent.mkdir(parents=True)
     policy.write_text(POLICY)
+    policy.with_name("intent.yaml").write_text(FACTS)
     service = tmp_path / "service.yaml"
     service.write_text(SERVICE)
     data = report(service, "--policies", policy.parent.parent, "--fail-on", "refused")

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from sarif_pydantic import Sarif
 
 from fairlead import __version__
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 
 MANIFESTS = """\
 apiVersion: v1

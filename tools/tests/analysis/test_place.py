@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from fairlead.analysis.place import ANNOTATION
-from fairlead.cli.place import command
+from fairlead.cli.placement.place import command
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
 

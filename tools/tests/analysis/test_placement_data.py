@@ -12,8 +12,7 @@ import text_server
 from text_server import TextServer
 from told_warnings import Warnings
 
-from fairlead.analysis import placement_data
-from fairlead.common import cached_urls
+from fairlead.analysis import cached_urls, placement_data
 from fairlead.common.errors import InputError
 
 DATA = {"placement": {"clusters": {"eu": {"jurisdiction": "eu", "price": {"cpu": 1, "memory": 2}}}}}

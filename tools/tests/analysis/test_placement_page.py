@@ -10,11 +10,13 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft7Validator
 
-from fairlead.cli.place import command
+from fairlead.cli.placement.place import command
 from fairlead.common import paths
 from fairlead.opa import cli
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
+
+pytestmark = pytest.mark.lab
 
 PAGE = (paths.root() / "docs" / "placement.md").read_text()
 SCENARIO = paths.root() / "testdata" / "placement"

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from fairlead.analysis import queries, what_if
 from fairlead.analysis.place import ANNOTATION
 from fairlead.analysis.what_if import Changes
-from fairlead.cli.query import command
+from fairlead.cli.placement.query import command
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress

@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from fairlead.analysis import queries
-from fairlead.cli import query, what_if
+from fairlead.cli.placement import query, what_if
 from fairlead.common import paths
 from fairlead.settings.models import Settings
+
+pytestmark = pytest.mark.lab
 
 PAGE = (paths.root() / "docs" / "visibility.md").read_text()
 SCENARIO = paths.root() / "testdata" / "placement"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fairlead.cli.what_if import command
+from fairlead.cli.placement.what_if import command
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 

@@ -21,7 +21,7 @@ def test_each_package_has_its_row() -> None:
 
 @pytest.mark.parametrize("text", [PAGE, CONTRIBUTING], ids=["architecture", "CONTRIBUTING"])
 def test_each_path_is_there(text: str) -> None:
-    named = re.findall(r"`((?:tools|policies|integration|testdata|docs)/[\w/.-]*)`", text)
+    named = re.findall(r"`((?:tools|lab|bench|policies|integration|testdata|docs)/[\w/.-]*)`", text)
     assert len(named) > 5
     assert [path for path in named if not list(ROOT.glob(f"{path.rstrip('/')}*"))] == []
 

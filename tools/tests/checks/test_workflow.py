@@ -12,20 +12,17 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.checks import checkout as library
-from fairlead.checks import docker_e2e
 from fairlead.clusters import kind
 from fairlead.common import paths
-from fairlead.common.progress import Progress
 from fairlead.settings.images import IMAGE_VARIABLES
+from lab import docker_e2e
 
 MAKEFILE = paths.root() / "Makefile"
-WORKFLOW = paths.root() / ".github" / "workflows" / "ci.yaml"
+WORKFLOWS = paths.root() / ".github" / "workflows"
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE.read_text(), re.MULTILINE))
 
 
-@pytest.fixture(scope="module")
-def workflow() -> dict[str, Any]:
+def read(name: str) -> dict[str, Any]:
     class Loader(yaml.SafeLoader):
         """Loads `on` as a string, as YAML 1.2 and GitHub do."""
 
@@ -33,16 +30,34 @@ def workflow() -> dict[str, Any]:
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-    document: dict[str, Any] = yaml.load(WORKFLOW.read_text(), Loader)  # noqa: S506 - a SafeLoader
+    document: dict[str, Any] = yaml.load((WORKFLOWS / name).read_text(), Loader)  # noqa: S506 - a SafeLoader
     return document
+
+
+@pytest.fixture(scope="module")
+def workflow() -> dict[str, Any]:
+    return read("ci.yaml")
+
+
+@pytest.fixture(scope="module")
+def nightly() -> dict[str, Any]:
+    return read("nightly.yaml")
 
 
 def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-def test_the_workflow_may_only_read_and_ends(workflow: dict[str, Any]) -> None:
-    assert set(workflow["on"]) == {"push", "pull_request", "workflow_dispatch"}
+@pytest.mark.parametrize(
+    ("name", "events"),
+    [
+        ("ci.yaml", {"push", "pull_request", "workflow_dispatch"}),
+        ("nightly.yaml", {"schedule", "workflow_dispatch"}),
+    ],
+)
+def test_a_workflow_may_only_read_and_ends(name: str, events: set[str]) -> None:
+    workflow = read(name)
+    assert set(workflow["on"]) == events
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow["concurrency"]["group"]
     assert all(0 < job["timeout-minutes"] <= 120 for job in workflow["jobs"].values())
@@ -53,27 +68,30 @@ def test_the_workflow_may_only_read_and_ends(workflow: dict[str, Any]) -> None:
     assert all(step["with"]["persist-credentials"] == "false" for step in checkouts)
 
 
-def test_the_workflows_actions_are_githubs_own_and_pinned(workflow: dict[str, Any]) -> None:
-    used = [step["uses"] for step in steps(workflow) if "uses" in step]
+def test_the_workflows_actions_are_githubs_own_and_pinned(
+    workflow: dict[str, Any], nightly: dict[str, Any]
+) -> None:
+    used = [step["uses"] for step in [*steps(workflow), *steps(nightly)] if "uses" in step]
     assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", action) for action in used), used
 
 
-def test_the_workflow_runs_lint_the_tests_and_the_end_to_end_run(workflow: dict[str, Any]) -> None:
-    runs = [step["run"] for step in steps(workflow) if "run" in step]
-    called = [re.match(r"make ([a-z0-9-]+)", run) for run in runs]
-    assert [match and match[1] for match in called] == ["test", "test", "docker-e2e"]
-    assert {match[1] for match in called if match} <= TARGETS
-    named = re.findall(r"--step (?:'([^']+)'|([a-z]+))", runs[0])
-    every = set(library._steps([], Progress()))
-    assert {a or b for a, b in named} == every - {"opa test", "pytest"}
+def test_the_workflows_run_the_tests_once_and_all_of_them_at_night(
+    workflow: dict[str, Any], nightly: dict[str, Any]
+) -> None:
+    runs = [step["run"] for step in [*steps(workflow), *steps(nightly)] if "run" in step]
+    assert runs == ["make test", "make docker-e2e", "make test-all"]
+    assert {run.removeprefix("make ") for run in runs} <= TARGETS
 
 
-def test_the_workflow_caches_by_the_pins_and_keeps_what_failed(workflow: dict[str, Any]) -> None:
-    (cache,) = [
+def test_the_workflows_cache_by_the_pins_and_keep_what_failed(
+    workflow: dict[str, Any], nightly: dict[str, Any]
+) -> None:
+    cache, at_night = [
         step["with"]
-        for step in steps(workflow)
+        for step in [*steps(workflow), *steps(nightly)]
         if step.get("uses", "").startswith("actions/cache@")
     ]
+    assert cache == at_night
     assert cache["path"] == "~/.cache/fairlead"
     (hashed,) = re.findall(r"hashFiles\('([^']+)/\*\*'\)", cache["key"])
     assert (paths.root() / hashed / "opa" / "go.sum").is_file()
@@ -83,12 +101,14 @@ def test_the_workflow_caches_by_the_pins_and_keeps_what_failed(workflow: dict[st
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with the Makefile, and a fake fairlead that prints how it was called."""
+    """A checkout with the Makefile, and programs that print how they were called."""
     shutil.copy(MAKEFILE, tmp_path)
-    program = tmp_path / ".venv" / "bin" / "fairlead"
-    program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\necho "$FAIRLEAD_CLUSTER|$KIND_CLUSTER_NAME|$OPA_IMAGE|$*"\n')
-    program.chmod(0o755)
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("fairlead", "python"):
+        program = programs / name
+        program.write_text('#!/bin/sh\necho "$FAIRLEAD_CLUSTER|$KIND_CLUSTER_NAME|$OPA_IMAGE|$*"\n')
+        program.chmod(0o755)
     for name in ("requirements.txt", "pyproject.toml", ".venv/.ready"):
         (tmp_path / name).touch()
     return tmp_path
@@ -136,7 +156,7 @@ def test_make_means_the_kind_cluster_where_it_is_the_only_one(checkout: Path) ->
     (made / "containers.json").touch()
     assert make(checkout, "update-rego") == "kind|||push"
     assert make(checkout, "logs-sidecar") == "kind|||logs sidecar"
-    assert make(checkout, "integration") == "kind|||e2e"
+    assert make(checkout, "integration") == "kind|||-m lab e2e"
     assert make(checkout, "logs", "FAIRLEAD_CLUSTER=embedded") == "embedded|||logs opa"
     assert make(checkout, "test") == "|||test", "the tests change what they run on"
     (checkout / ".fairlead" / "fairlead").mkdir()

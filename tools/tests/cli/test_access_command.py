@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from fairlead.cli import access
+from fairlead.cli.operations import access
 from fairlead.common.errors import UsageError
 
 GRANT = ("grant", "a", "--for", "2h")

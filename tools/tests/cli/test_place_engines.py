@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli import place, place_reports
+from fairlead.cli.placement import place, place_reports
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.federation import host_inputs, karmada_policies

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fairlead.cli import history, output, status
+from fairlead.cli import output
+from fairlead.cli.operations import history, status
 
 ADVICE = (
     "found no decision in the logs of opa, sync. A new decision is logged after a few seconds: run "
@@ -179,30 +180,3 @@ def test_the_history_marks_the_entry_in_force(
     number: int | None, current: bool, shown: str
 ) -> None:
     assert history._number({"number": number, "current": current}) == shown
-
-
-def test_the_status_says_what_checks_the_final_state_if_that_is_no_webhook(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    placed, other = STATUS["intents"]
-    asked = {**STATUS, "intents": [{**placed, "finalState": "webhook"}, other]}
-    assert drawn(asked, 80, monkeypatch) == drawn(STATUS, 80, monkeypatch)
-    checked = {**STATUS, "intents": [{**placed, "finalState": "policy"}, other]}
-    lines = drawn(checked, 80, monkeypatch)
-    at = lines.index("NAME             ENFORCEMENT  FINAL STATE  KINDS")
-    assert lines[at + 1] == "node-pool        warn         policy       DaemonSet, Pod"
-
-
-def test_the_status_says_that_a_webhook_checks_the_final_state_where_a_policy_is_wanted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    placed, other = STATUS["intents"]
-    intents = [{**placed, "finalState": "webhook"}, {**other, "finalState": None}]
-    lines = drawn({**STATUS, "finalState": "policy", "intents": intents}, 80, monkeypatch)
-    at = lines.index("NAME             ENFORCEMENT  FINAL STATE  KINDS")
-    assert lines[at + 1 : at + 3] == [
-        "node-pool        warn         webhook      DaemonSet, Pod",
-        "no-host-network  deny         -            Pod",
-    ]
-    by_webhooks = {**STATUS, "finalState": "webhook", "intents": intents}
-    assert drawn(by_webhooks, 80, monkeypatch) == drawn(STATUS, 80, monkeypatch)

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from fake_apiserver import FakeApiServer
 from opa_server import DEADLINE, OpaServer
 
-from fairlead.cli.sync import command
+from fairlead.cli.processes.sync import command
 from fairlead.clusters.embedded import ports
 from fairlead.common import waiting
 from fairlead.common.digests import digest

@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from command_line import refused
 
-from fairlead import engines
-from fairlead.cli.verify import command
+from fairlead import verification
+from fairlead.checks import laboratory
+from fairlead.cli.decisions.verify import command
 from fairlead.common.errors import InputError, UsageError
 from fairlead.policy import bundles, cases
 from fairlead.settings.models import Settings
@@ -23,10 +24,6 @@ NO_HOST_NETWORK = """\
 # description: Pods do not use the network of their node.
 # schemas:
 #   - input: schema.admission_review
-# custom:
-#   requests:
-#     - kinds: [v1/Pod]
-#       operations: [CREATE]
 package no_host_network
 
 # METADATA
@@ -37,6 +34,7 @@ decision := {"deny": deny, "patch": [], "warn": set()}
 # description: Why the request is refused.
 deny contains "remove spec.hostNetwork" if input.request.object.spec.hostNetwork
 """
+FACTS = "requests: [{kinds: [v1/Pod], operations: [CREATE]}]\n"
 CASE = """\
 - name: a pod on the network of its node
   intent: no-host-network
@@ -85,6 +83,7 @@ def policies(tmp_path: Path) -> Path:
     module = tmp_path / "my-policies" / "no_host_network" / "no_host_network.rego"
     module.parent.mkdir(parents=True)
     module.write_text(NO_HOST_NETWORK)
+    module.with_name("intent.yaml").write_text(FACTS)
     return tmp_path / "my-policies"
 
 
@@ -164,7 +163,7 @@ def test_a_folder_with_main_rego_takes_the_place_of_the_projects(tmp_path: Path)
     ]
 
 
-@pytest.mark.parametrize("name", engines.ENGINES)
+@pytest.mark.parametrize("name", verification.ENGINES)
 def test_every_engine_takes_the_folder_of_policies(name: str, tmp_path: Path) -> None:
     """The engine reads an intent there that is not in the project's folder."""
     copy = tmp_path / "policies"
@@ -173,7 +172,7 @@ def test_every_engine_takes_the_folder_of_policies(name: str, tmp_path: Path) ->
         (copy / "node_pool" / "engines" / file).unlink()
     (case,) = cases.load(written(tmp_path, PLACED))[:1]
     for folder in (None, copy):
-        (engine,) = engines.load([name], folder=folder)
+        (engine,) = verification.load([name], folder=folder)
         missing = engine.inexpressible(case) is not None
         assert missing == (folder is copy and name in ("cel", "kyverno", "python"))
 
@@ -288,3 +287,24 @@ def test_settings_under_which_no_intent_has_a_case_are_refused(tmp_path: Path) -
 )
 def test_wrong_usage_ends_with_2(arguments: tuple[str, str], words: str) -> None:
     assert words in refused("verify", *arguments)
+
+
+@pytest.mark.parametrize("arguments", [("--engine", "gatekeeper", "--cases", "a"), ("-o", "json")])
+def test_a_checkout_has_its_laboratory_start_gatekeeper_and_kyverno(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    started = []
+
+    def start(*command: str) -> int:
+        started.append(command)
+        return 1
+
+    monkeypatch.setattr(laboratory, "run", start)
+    result = CliRunner().invoke(command, arguments, standalone_mode=False)
+    assert (result.return_value, started) == (1, [("verify", *arguments)])
+
+
+def test_without_a_checkout_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laboratory, "present", lambda: False)
+    with pytest.raises(UsageError, match=r"^kyverno: .*a checkout of Fairlead"):
+        command.main(["--engine", "kyverno", "--engine", "opa"], standalone_mode=False)

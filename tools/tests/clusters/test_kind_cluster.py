@@ -75,7 +75,7 @@ def test_a_cluster_is_made_once_and_removed_once(world: World, objects: clients.
     assert len(world.calls("run")) == calls
     cluster = KindCluster(world.name)
     assert cluster.running() is True
-    assert "payments" not in cluster.namespaces()
+    assert not cluster.objects().get("v1", "Namespace", "payments")
     assert cluster.kubeconfig.stat().st_mode & 0o077 == 0
     copy = of_context(None, cluster.kubeconfig).kubeconfig
 
@@ -101,7 +101,7 @@ def test_another_checkout_knows_it_by_its_mark(world: World) -> None:
     KindCluster(world.name).create(progress=SILENT)
     shutil.rmtree(world.state)
     assert KindCluster(world.name).running() is True
-    assert "kube-system" in KindCluster(world.name).namespaces()
+    assert KindCluster(world.name).objects().get("v1", "Namespace", "kube-system")
 
 
 def test_one_without_the_mark_is_somebody_elses(world: World, objects: clients.Objects) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 import yaml
 
@@ -108,9 +107,7 @@ def test_the_command_line_refuses_them_and_changes_nothing(
     tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     kubeconfig(tmp_path / ".kube" / "config", "near")
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", *arguments], capture_output=True, text=True, check=False
-    )
+    done = command_line.fairlead(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
 
@@ -120,8 +117,7 @@ def test_a_context_named_on_the_command_line_goes_before_the_kind_of_the_environ
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_CLUSTER", "kind")
     kubeconfig(tmp_path / ".kube" / "config", "near")
-    argv = [sys.executable, "-m", "fairlead", "status", "--context", "far"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = command_line.fairlead("status", "--context", "far")
     assert "(there are: near): choose one of them by --context" in done.stderr
 
 

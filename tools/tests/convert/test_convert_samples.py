@@ -14,13 +14,12 @@ from command_line import fairlead
 from fairlead.common import files, paths
 from fairlead.common.progress import Progress
 from fairlead.convert import conversion
-from fairlead.engines import verify
 from fairlead.engines.base import Engine
-from fairlead.engines.opa import OpaEngine
 from fairlead.engines.python.engine import PythonEngine
-from fairlead.policy import cases
+from fairlead.policy import cases, loading
 from fairlead.policy.cases import Case
-from fairlead.settings import loading
+from fairlead.verification import verify
+from fairlead.verification.opa import OpaEngine
 
 FOLDER = paths.root() / "testdata" / "convert"
 SAMPLES = sorted(path.name for path in FOLDER.iterdir())

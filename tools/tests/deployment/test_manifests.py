@@ -16,6 +16,7 @@ from fairlead.deployment import manifests
 from fairlead.deployment import render as render_output
 from fairlead.deployment.credentials import Credentials
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -52,7 +53,9 @@ def test_only_the_secret_holds_the_token() -> None:
 def test_the_output_of_render_is_what_kubectl_reads() -> None:
     documents = list(
         yaml.safe_load_all(
-            manifests.to_yaml(render_output.render(Settings(), progress=Progress()).objects)
+            manifests.to_yaml(
+                render_output.render(PolicySet.load(Settings()), progress=Progress()).objects
+            )
         )
     )
     kinds = [document["kind"] for document in documents]
@@ -74,7 +77,9 @@ def test_where_images_can_be_pulled_kube_mgmt_is_the_default(
 ) -> None:
     documents = yaml.safe_load_all(
         manifests.to_yaml(
-            render_output.render(Settings(), sidecar=named, progress=Progress()).objects
+            render_output.render(
+                PolicySet.load(Settings()), sidecar=named, progress=Progress()
+            ).objects
         )
     )
     deployments = [d for d in documents if d["kind"] == "Deployment"]

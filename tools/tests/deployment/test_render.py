@@ -24,6 +24,7 @@ from fairlead.deployment import kustomize, manifests, render, secrets_file
 from fairlead.deployment.credentials import SERVICE_NAMES, Credentials
 from fairlead.deployment.names import RENEWED_BY
 from fairlead.pki import certificates
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Certificates, Settings
 
 SILENT = Progress()
@@ -32,11 +33,11 @@ RENEW = Certificates().renewal
 
 
 def rendered(secrets: Path | None = None, **more: Any) -> render.Rendered:
-    return render.render(Settings(), secrets=secrets, progress=SILENT, **more)
+    return render.render(PolicySet.load(Settings()), secrets=secrets, progress=SILENT, **more)
 
 
 def written(base: Path, **more: Any) -> kustomize.Written:
-    return kustomize.write(Settings(), base, progress=SILENT, **more)
+    return kustomize.write(PolicySet.load(Settings()), base, progress=SILENT, **more)
 
 
 def kept(path: Path) -> Credentials:
@@ -55,7 +56,7 @@ def put(path: Path, credentials: Credentials) -> None:
     b64 = {
         name: b64encode(value).decode()
         for name, value in vars(credentials).items()
-        if name not in ("token", "shadow", "scoped")
+        if name not in ("token", "scoped")
     }
     token = {"token": b64encode(credentials.token.encode()).decode(), "authz.rego": ""}
     tls = {"tls.crt": b64["certificate"], "tls.key": b64["key"], "ca.crt": b64["ca"]}
@@ -165,7 +166,7 @@ def test_a_certificate_that_ends_soon_is_renewed_and_its_ca_stays_trusted(
     assert verified(new.certificate, new.ca)
     assert verified(old.certificate, new.ca) is (left > timedelta(0))
     assert verified(new.certificate, old.ca) is not renewed
-    assert new.left > RENEW
+    assert new.remaining > RENEW
     assert bundles(result.objects) == {new.ca}
     assert ("certificate renewed, until" in result.notes[0]) is renewed
     assert rendered(path).notes == ()
@@ -192,7 +193,7 @@ def test_a_certificate_that_kubelets_cannot_renew_in_time_is_refused(tmp_path: P
     short = Settings.model_validate({"certificates": {"life": "14m"}})
     path = tmp_path / "secrets.yaml"
     with pytest.raises(UsageError, match="at least 15m"):
-        render.render(short, secrets=path, progress=Progress())
+        render.render(PolicySet.load(short), secrets=path, progress=Progress())
     assert not path.exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fairlead.cli.rotate import command
+from fairlead.cli.operations.rotate import command
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, secrets_file
 from fairlead.deployment.credentials import Credentials
@@ -72,7 +72,7 @@ def test_tokens_of_scopes_are_read_back_and_kept() -> None:
     kept = Credentials.kept(token, tls, scoped={"placement": scoped})
     assert kept == credentials
     assert kept.opening(["placement"]) == credentials
-    assert kept.having(kept.tls, None) == credentials
+    assert kept.having(kept.tls) == credentials
     assert kept.opening([]).scoped == {}
     for damaged in (None, {}, {"token": ""}, {"token": "%"}, {"previous": scoped["token"]}):
         again = Credentials.kept(token, tls, scoped={"placement": damaged})

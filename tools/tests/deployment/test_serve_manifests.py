@@ -13,6 +13,7 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import ENGINE_ANNOTATION, KEEPER, OPA, POLICIES
 from fairlead.policy import bundles, python_code
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -70,7 +71,7 @@ def test_rendering_again_gives_the_same(tmp_path: Any) -> None:
     def rendered() -> str:
         return manifests.to_yaml(
             render.render(
-                Settings(),
+                PolicySet.load(Settings()),
                 sidecar=sidecars.SERVE.name,
                 secrets=tmp_path / "secrets.yaml",
                 progress=Progress(),

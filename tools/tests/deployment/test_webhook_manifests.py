@@ -212,7 +212,7 @@ def test_declared_pools_bring_the_warning_for_namespaces() -> None:
 
 
 def test_the_embedded_cluster_reaches_opa_by_url() -> None:
-    rendered = render(webhook_url="https://127.0.0.1:1/", replicas=0)
+    rendered = render(webhook_url="https://127.0.0.1:1/")
     for webhook in webhooks(rendered).values():
         assert webhook["clientConfig"].keys() == {"caBundle", "url"}
         assert webhook["clientConfig"]["url"] == "https://127.0.0.1:1/intents/node-pool"
@@ -233,8 +233,7 @@ def test_two_requests_cannot_have_the_same_name(
     (tmp_path / package).mkdir()
     rest = "kinds: [v1/Pod], operations: [CREATE]"
     listed = ", ".join(request.replace("REST", rest) for request in requests)
-    (tmp_path / package / f"{package}.rego").write_text(
-        f"# METADATA\n# custom:\n#   requests: [{listed}]\npackage {package}\n"
-    )
+    (tmp_path / package / f"{package}.rego").write_text(f"package {package}\n")
+    (tmp_path / package / "intent.yaml").write_text(f"requests: [{listed}]\n")
     with pytest.raises(UsageError, match=f"would have the name {name} twice"):
         render({"policies": [str(tmp_path)]})

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli import bundle
+from fairlead.cli.operations import bundle
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.deployment import credentials, manifests

@@ -1,5 +1,5 @@
-"""Real OPAs follow `fairlead bundle serve`: all get each revision, refuse what is forged, do not
-decide by what is old, and need no server to start again."""
+"""Real OPAs follow bundles on a plain HTTPS server of files: all get each revision, refuse what is
+forged, do not decide by what is old, and need no server to start again."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ from typing import Any
 import pytest
 import requests
 import sync_world
-from answering_servers import Reply, serving
-from oci_registries import fresh_tls
+from bundle_followers import FileServer, Follower, file_server
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-from fairlead.checks.followers import BundleServer, Follower
 from fairlead.clusters.base import OpaServer
 from fairlead.common import waiting
-from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.distribution import client, contents, signatures
+from fairlead.distribution import archives, contents, signatures
 from fairlead.distribution.archives import LARGEST, SIGNATURES, Archive
-from fairlead.distribution.signatures import PrivateKey
 from fairlead.operations import deployed_state
 from fairlead.settings.models import Settings
 
 DEADLINE = 180.0
-OPAS = 3
+OPAS = 20
 NAMESPACES = {
     "payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool1"}}},
 }
@@ -76,7 +74,7 @@ def contact(opa: Follower) -> str | None:
 class World:
     """A server, and OPAs that follow it."""
 
-    server: BundleServer
+    server: FileServer
     opas: list[Follower]
     folder: Path
 
@@ -90,31 +88,20 @@ class World:
         self.opas.append(opa)
         return opa
 
-    def problem(self, name: str) -> str:
-        """What the first OPA reports of a bundle; empty if it went well."""
-        reports = [
-            opa["bundles"].get(name, {})
-            for opa in self.server.status()["opas"]
-            if opa["labels"].get("cluster") == "0"
-        ]
-        return str(reports[-1].get("error", "")) if reports else ""
-
 
 @pytest.fixture(scope="module")
 def one_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A server with data, and an OPA that follows it."""
     folder = tmp_path_factory.mktemp("world")
-    server = BundleServer(folder / "server", signatures.new_key())
-    world = World(server, [], folder)
-    try:
-        server.start()
-        server.push(contents.data({"kubernetes": {"namespaces": NAMESPACES}}))
-        world.follower("0", labels={"cluster": "0"})
-        yield world
-    finally:
-        for opa in world.opas:
-            opa.stop()
-        server.stop()
+    with file_server(folder) as server:
+        world = World(server, [], folder)
+        try:
+            server.publish(contents.data({"kubernetes": {"namespaces": NAMESPACES}}))
+            world.follower("0")
+            yield world
+        finally:
+            for opa in world.opas:
+                opa.stop()
 
 
 @pytest.fixture
@@ -122,7 +109,7 @@ def world(one_world: World) -> Iterator[World]:
     """The same with the policies of the contact `first`, by which the OPA decides. The OPAs that a
     test starts end with it.
     """
-    one_world.server.push(policies("first"))
+    one_world.server.publish(policies("first"))
     one_world.until_all_decide_by("first")
     yield one_world
     for opa in one_world.opas[1:]:
@@ -130,36 +117,33 @@ def world(one_world: World) -> Iterator[World]:
     del one_world.opas[1:]
 
 
-def test_all_follow_each_revision_and_report_it(world: World) -> None:
-    clusters = [f"followed-{number}" for number in range(OPAS - 1)]
-    for cluster in clusters:
-        world.follower(cluster, labels={"cluster": cluster})
+def test_all_follow_each_revision(world: World) -> None:
+    for number in range(1, OPAS):
+        world.follower(f"followed-{number}")
     world.until_all_decide_by("first")
     assert all(until(opa.ready, "the OPA is ready") for opa in world.opas)
-    second = world.server.push(policies("second"))
+    second = world.server.publish(policies("second"))
     world.until_all_decide_by("second")
-    row = until(
-        lambda: (row := world.server.of_bundle("policies"))["onRevision"] == OPAS and row,
-        "all report the revision",
-    )
-    assert row["revision"] == second.revision
-    assert (row["opas"], row["failing"], row["revisions"]) == (OPAS, 0, {second.revision: OPAS})
     for opa in world.opas:
         served = deployed_state.served(OpaServer(opa.url, opa.ca), opa.token)
         assert (served.ready, served.revision) == (True, second.revision)
-    labels = {opa["labels"]["cluster"] for opa in world.server.status()["opas"]}
-    assert labels == {"0", *clusters}
 
 
 def test_an_opa_that_starts_without_the_server_decides_by_what_it_has_kept(world: World) -> None:
-    assert world.server.stop() == 0
     (opa,) = world.opas
+    # OPA decides by a bundle before it has written it.
+    persisted = world.folder / "0" / "persisted" / "bundles" / "policies" / "bundle.tar.gz"
+    until(
+        lambda: persisted.exists() and b"first" in archives.read(persisted).files["settings.rego"],
+        "the OPA keeps the bundle",
+    )
+    world.server.away = True
     opa.stop()
     opa.launch()
     until(opa.ready, "the OPA is ready without the server")
     assert contact(opa) == "first"
-    world.server.start()
-    world.server.push(policies("second"))
+    world.server.away = False
+    world.server.publish(policies("second"))
     world.until_all_decide_by("second")
 
 
@@ -236,37 +220,39 @@ FORGERIES = {
 }
 
 
-def _reported(world: World, problem: str) -> bool:
-    return problem in world.problem("policies")
+def _logged(opa: Follower, start: int, problem: str) -> bool:
+    """Whether OPA's log tells the problem, after so many bytes."""
+    return problem.encode() in opa.log.read_bytes()[start:]
 
 
 def test_what_is_forged_is_refused_and_opa_keeps_what_it_has(world: World) -> None:
     (opa,) = world.opas
     for forge, problem in FORGERIES.items():
-        world.server.place("policies", forge(world))
-        until(partial(_reported, world, problem), problem)
+        earlier = opa.log.stat().st_size
+        world.server.put("policies", forge(world))
+        until(partial(_logged, opa, earlier, problem), problem)
         assert contact(opa) == "first", problem
         assert opa.ready(), problem
-    world.server.push(policies("second"))
+    world.server.publish(policies("second"))
     world.until_all_decide_by("second")
 
 
 def test_a_replayed_bundle_is_not_decided_by_where_it_is_too_old(world: World) -> None:
     """OPA itself takes any bundle with a good signature, so policies have to check its time."""
-    old = world.server.served.joinpath("policies.tar.gz").read_bytes()
-    second = world.server.push(policies("second"))
+    old = world.server.files["/bundles/policies.tar.gz"]
+    second = world.server.publish(policies("second"))
     assert second.signed is not None
-    world.server.push(contents.data({"kubernetes": {"namespaces": NAMESPACES}}))
+    world.server.publish(contents.data({"kubernetes": {"namespaces": NAMESPACES}}))
     since = datetime.fromtimestamp(second.signed, UTC)
-    strict = world.follower("strict", labels={"cluster": "strict"}, since=since)
+    strict = world.follower("strict", since=since)
     (tolerant, _) = world.opas
     world.until_all_decide_by("second")
     assert until(strict.ready, "the OPA is ready")
-    world.server.place("policies", old)
+    world.server.put("policies", old)
     until(lambda: contact(tolerant) == "first", "OPA takes an older bundle")
     until(lambda: contact(strict) is None, "the strict OPA does not decide")
     assert not strict.ready()
-    world.server.place("policies", second.packed())
+    world.server.put("policies", second.packed())
     world.until_all_decide_by("second")
     assert until(strict.ready, "the OPA is ready again")
 
@@ -277,10 +263,10 @@ def test_an_expired_bundle_is_not_decided_by(world: World) -> None:
     expired = signatures.sign(
         policies("second"), key, scope=signatures.SCOPE, now=1000, lasts=timedelta(hours=1)
     )
-    world.server.place("policies", expired.packed())
+    world.server.put("policies", expired.packed())
     until(lambda: contact(opa) is None, "the OPA does not decide")
     assert not opa.ready()
-    world.server.place(
+    world.server.put(
         "policies", world.server.signed(policies("third"), lasts=timedelta(days=1)).packed()
     )
     world.until_all_decide_by("third")
@@ -298,7 +284,7 @@ def test_a_sidecar_beside_it_still_loads_namespaces_and_leaves_the_bundle_alone(
     sidecar.settle()
     assert until(opa.ready, "the OPA is ready with the sidecar's data")
     assert contact(opa) == "first"
-    world.server.push(policies("second"))
+    world.server.publish(policies("second"))
     until(lambda: contact(opa) == "second", "the OPA follows")
     sidecar.settle()
     assert sidecar.reconciler.lag() == 0
@@ -314,27 +300,17 @@ def test_the_authz_policy_stays_and_can_be_replaced(world: World) -> None:
     assert opa.rotate() is None
     assert contact(opa) == "first"
     assert until(opa.ready, "the OPA is ready after a rotation of its token")
-    world.server.push(policies("second"))
+    world.server.publish(policies("second"))
     world.until_all_decide_by("second")
 
 
-@dataclass
-class Bomber:
-    """A server with a bundle that is small, and unpacks to more than a bundle may hold."""
-
-    url: str
-    ca: Path
-    key: PrivateKey
-
-
 def test_an_opa_does_not_unpack_a_bomb(tmp_path: Path) -> None:
+    """The bundle is small, and unpacks to more than a bundle may hold."""
     bomb = tarfile.TarInfo("data.json")
     bomb.size = LARGEST + 1
-    packed = gzip.compress(bomb.tobuf() + bytes(2**20))
-    tls, ca = fresh_tls(), tmp_path / "ca.crt"
-    ca.write_bytes(tls.ca)
-    with serving(lambda _: Reply(200, body=packed), tls) as web:
-        opa = Follower(tmp_path / "opa", Bomber(web.url, ca, signatures.new_key()))
+    with file_server(tmp_path) as server:
+        server.put("policies", gzip.compress(bomb.tobuf() + bytes(2**20)))
+        opa = Follower(tmp_path / "opa", server)
         opa.launch()
         try:
             problem = f"exceeds configured size_limit_bytes ({LARGEST} bytes)"
@@ -343,18 +319,20 @@ def test_an_opa_does_not_unpack_a_bomb(tmp_path: Path) -> None:
             opa.stop()
 
 
-def test_the_server_takes_no_older_bundle_and_none_of_another_key(world: World) -> None:
-    server = world.server
-    old = server.signed(policies("old"))
-    server.push(policies("new"))
-    with pytest.raises(UsageError, match=r"409.*was signed at .*: sign it again"):
-        client.push(server.url, old, old.packed(), token=server.token, ca=server.ca)
-    other = signatures.sign(
-        policies("other"), signatures.new_key(), scope="fairlead", now=old.signed or 0, lasts=None
+def test_an_rsa_key_signs_too(tmp_path: Path) -> None:
+    pem = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
     )
-    with pytest.raises(UsageError, match="invalid ECDSA signature"):
-        client.push(server.url, other, other.packed(), token=server.token, ca=server.ca)
-    wrong = world.folder / "wrong"
-    wrong.write_text("wrong-" * 8)
-    with pytest.raises(UsageError, match=r"401.*token"):
-        client.push(server.url, old, old.packed(), token=wrong, ca=server.ca)
+    (tmp_path / "rsa").write_bytes(pem)
+    with file_server(tmp_path) as server:
+        server.key = signatures.private_key(tmp_path / "rsa")
+        assert server.key.public.algorithm == "RS256"
+        server.publish(contents.data({"placement": {"clusters": {}}}))
+        opa = Follower(tmp_path / "opa", server, names=("data",))
+        opa.launch()
+        try:
+            until(lambda: opa.api().document(["placement"]), "the OPA has the data")
+        finally:
+            opa.stop()

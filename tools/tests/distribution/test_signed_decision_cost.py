@@ -3,11 +3,15 @@ same on every machine; the limit leaves 5 % for another version of OPA."""
 
 from __future__ import annotations
 
-from fairlead.checks import benchmarks
-from fairlead.checks.decision_cost import REQUESTS
+import pytest
+
 from fairlead.common.progress import Progress
 from fairlead.distribution import contents
 from fairlead.settings.models import Settings
+from lab import benchmarks
+from lab.decision_cost import REQUESTS
+
+pytestmark = pytest.mark.lab
 
 LIMIT = 206 * 1.05
 """What the check of two bundles takes; a new pod takes 725 without it."""

@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fairlead import engines
-from fairlead.cli import render
+from fairlead import engines, verification
+from fairlead.cli.operations import render
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.engines import costs, matrix
 from fairlead.engines.base import Outcome
 from fairlead.engines.cel import definition, manifests
 from fairlead.engines.cel.manifests import Rendered
 from fairlead.policy import bundles, cases, generated, new_policy
 from fairlead.policy.cases import Case
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from lab.engines import matrix
 
 LIMITS: dict[str, Any] = {"parameters": {"ranges": [{"min_replicas": 3, "max_replicas": 10}]}}
 
@@ -186,7 +187,7 @@ def test_render_refuses_what_an_engine_has_not(arguments: list[str], words: str)
 def test_an_intent_without_cel_is_refused_and_not_left_out(tmp_path: Path) -> None:
     new_policy.policy("sample-policy", tmp_path)
     with pytest.raises(UsageError, match=r"intents\.sample-policy: .*has no engines/cel\.yaml"):
-        engines.render("cel", Settings(), tmp_path)
+        engines.render("cel", PolicySet.load(Settings(), tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -229,21 +230,11 @@ class Half:
 def test_the_table_says_how_many_cases_an_engine_can_express_and_why_not_all() -> None:
     every = [case for case in cases.load() if case.intent == "node-pool"]
     updates = sum(case.request.operation == "UPDATE" for case in every)
-    lines = matrix.table(every, [*engines.load(["cel"]), Half()]).splitlines()
+    lines = matrix.table(every, [*verification.load(["cel"]), Half()]).splitlines()
     assert lines[0] == "| intent | cases | `cel` | `half` |"
     assert lines[2] == f"| `node-pool` | {len(every)} | all | {len(every) - updates} |"
     assert lines[-1] == f"- `half` cannot express {updates} cases of `node-pool`: it forgets."
 
 
-def test_what_engines_cost_is_a_row_for_each() -> None:
-    row = {"pod": {"p50": 2.5, "p99": 4.0, "timesFloor": 1.2}, "memoryOfEngine": 0}
-    table = costs.table([{"engine": "cel", "requests": 9, "memoryOfApiServer": 300, **row}])
-    assert table.splitlines() == [
-        "| engine | pod | memory of the engine | of the API server |",
-        "|---|---|---|---|",
-        "| cel | 2.5 ms (1.2x) | 0 MiB | 300 MiB |",
-    ]
-
-
-def test_the_tables_in_the_docs_are_up_to_date() -> None:
+def test_the_table_in_the_docs_is_up_to_date() -> None:
     assert generated.outdated(matrix.texts()) == {}

@@ -16,11 +16,12 @@ from fairlead.engines.base import Decision, Outcome, Undecided
 from fairlead.engines.cel import inexpressible, manifests, offline, together
 from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live.worlds import World
-from fairlead.engines.verify import verify
 from fairlead.kube import admission_reviews
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from fairlead.verification.verify import verify
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -111,7 +112,7 @@ def with_node(name: str) -> dict[str, Any]:
 
 
 def test_what_render_prints_decides_in_any_order() -> None:
-    objects = engines.render("cel", Settings(), None)
+    objects = engines.render("cel", PolicySet.load(Settings()))
     placed = Decision(
         True, "", {**POD, "spec": {**POD["spec"], "nodeSelector": {"agentpool": "gpu"}}}
     )
@@ -121,7 +122,7 @@ def test_what_render_prints_decides_in_any_order() -> None:
 
 
 def test_a_refusal_has_the_words_of_the_policy() -> None:
-    outcome = decide(engines.render("cel", Settings(), None), with_node("n1")).outcome
+    outcome = decide(engines.render("cel", PolicySet.load(Settings())), with_node("n1")).outcome
     assert isinstance(outcome, Decision)
     assert (outcome.allowed, outcome.object) == (False, None)
     assert outcome.message.startswith('pod "web" sets spec.nodeName=n1, ')
@@ -129,7 +130,7 @@ def test_a_refusal_has_the_words_of_the_policy() -> None:
 
 def test_with_enforcement_warn_the_message_is_a_warning_and_in_the_audit_log() -> None:
     settings = Settings.model_validate({"enforcement": "warn"})
-    decided = decide(engines.render("cel", settings, None), with_node("n1"))
+    decided = decide(engines.render("cel", PolicySet.load(settings)), with_node("n1"))
     assert isinstance(decided.outcome, Decision)
     assert decided.outcome.allowed
     (warning,) = decided.outcome.warnings
@@ -139,12 +140,12 @@ def test_with_enforcement_warn_the_message_is_a_warning_and_in_the_audit_log() -
 
 
 def test_a_namespace_without_labels_that_are_known_is_undecided() -> None:
-    outcome = decide(engines.render("cel", Settings(), None), namespaces={}).outcome
+    outcome = decide(engines.render("cel", PolicySet.load(Settings())), namespaces={}).outcome
     assert outcome == Undecided('the labels of the namespace "payments" are not known')
 
 
 def test_what_no_api_server_asks_is_undecided() -> None:
-    objects = engines.render("cel", Settings(), None)
+    objects = engines.render("cel", PolicySet.load(Settings()))
     invalid = decide(objects, {**POD, "spec": {"containers": "none"}}).outcome
     assert isinstance(invalid, Undecided)
     assert "does not accept the object" in invalid.reason
@@ -155,7 +156,7 @@ def test_what_no_api_server_asks_is_undecided() -> None:
 def test_an_object_that_cannot_be_read_is_named() -> None:
     policy = next(
         each
-        for each in engines.render("cel", Settings(), None)
+        for each in engines.render("cel", PolicySet.load(Settings()))
         if each["kind"] == "ValidatingAdmissionPolicy"
     )
     with pytest.raises(FairleadError, match=policy["metadata"]["name"]):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import samples
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.common import paths
 from fairlead.policy.cases import Case
 
@@ -31,7 +31,7 @@ def kind_and_replicas(case: Case) -> tuple[str, int]:
 @pytest.mark.parametrize("sample", [GATEKEEPER, KYVERNO, NATIVE])
 def test_the_intent_beside_the_sample_decides_as_the_folders_say(sample: str, name: str) -> None:
     cases = samples.both(sample)
-    (engine,) = engines.load([name])
+    (engine,) = verification.load([name])
     decided = samples.decisions(engine, cases)
     assert {case.name: decided[case.name].allowed for case in cases} == {
         case.name: case.expect.allowed for case in cases

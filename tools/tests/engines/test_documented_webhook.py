@@ -12,7 +12,7 @@ import samples
 import webhook_process
 from webhook_process import Served, Webhook
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.policy.cases import Case, Request
 
 SAMPLE = "python-webhook"
@@ -89,7 +89,7 @@ def test_fairlead_serve_says_what_the_engines_say(served: Served) -> None:
     assert said.keys() == {f"refused: Deployment {name}" for name in REFUSED}
     for name, parts in REFUSED.items():
         assert [part for part in parts if part not in said[f"refused: Deployment {name}"]] == []
-    for engine in engines.load(["opa", "python"]):
+    for engine in verification.load(["opa", "python"]):
         decided = samples.decisions(engine, cases)
         assert {case.name: decided[case.name].allowed for case in cases} == {
             case.name: case.expect.allowed for case in cases

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fairlead import engines
-from fairlead.cli.verify import command
+from fairlead import verification
+from fairlead.cli.decisions.verify import command
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.engines import comparison, verify
 from fairlead.engines.base import Decision, Inexpressible
-from fairlead.engines.opa import OpaEngine
 from fairlead.engines.python.engine import PythonEngine
 from fairlead.policy import bundles, cases
 from fairlead.policy.cases import Case, Expect
+from fairlead.verification import comparison, verify
+from fairlead.verification.opa import OpaEngine
 
 CASE = """\
 - name: one
@@ -53,9 +53,9 @@ def on_python(*asked: Case) -> list[verify.Result]:
     return verify.verify(asked, [PythonEngine()], Progress())
 
 
-@pytest.mark.parametrize("name", engines.ENGINES)
+@pytest.mark.parametrize("name", verification.ENGINES)
 def test_data_of_a_case_is_for_opa_alone(name: str, case: Case) -> None:
-    (engine,) = engines.load([name])
+    (engine,) = verification.load([name])
     given = replace(case, data={"placement": {}})
     reason = engine.inexpressible(given)
     assert (reason is None) == (name == "opa")
@@ -257,8 +257,11 @@ def test_the_table_in_the_docs_lists_just_what_cannot_be_expressed() -> None:
 
 
 def test_all_engines_are_listed_once_and_in_order() -> None:
-    assert [engine.name for engine in engines.load(())] == list(engines.ENGINES)
-    assert [engine.name for engine in engines.load(["webhook", "opa", "opa"])] == ["opa", "webhook"]
+    assert [engine.name for engine in verification.load(())] == list(verification.ENGINES)
+    assert [engine.name for engine in verification.load(["webhook", "opa", "opa"])] == [
+        "opa",
+        "webhook",
+    ]
 
 
 def test_an_unknown_engine_is_refused_with_the_list() -> None:
@@ -266,9 +269,9 @@ def test_an_unknown_engine_is_refused_with_the_list() -> None:
         UsageError,
         match=r"unknown engine 'opaa': did you mean 'opa'\? There are: opa, python, webhook",
     ):
-        engines.load(["opaa"])
+        verification.load(["opaa"])
     with pytest.raises(UsageError, match=r"unknown engine 'x'\. There are: opa, python, webhook"):
-        engines.load(["x"])
+        verification.load(["x"])
 
 
 def run(*arguments: str) -> Result:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
-from kubernetes import client
 
 from fairlead.engines.live.answers import carry, decision
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}
 
@@ -20,21 +22,29 @@ class Answer:
 
     def __init__(self, status: int, body: Any, warnings: list[str]) -> None:
         self.status = status
+        self.reason = ""
         self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.headers = urllib3.HTTPHeaderDict()
         for warning in warnings:
             self.headers.add("Warning", warning)
 
 
-class Api(client.ApiClient):
+class Api:
     """Records the URL and the headers of the only request that it gets."""
 
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(client.Configuration(host="https://server"))
+    def __init__(self, answer: Answer, folder: Path) -> None:
         self.answer = answer
         self.url = ""
         self.headers = urllib3.HTTPHeaderDict()
-        self.rest_client.pool_manager = self  # type: ignore[assignment]  # as far as it is used
+        kubeconfig = folder / "kubeconfig"
+        entry = {"cluster": {"server": "https://server"}, "context": {"cluster": "a", "user": "a"}}
+        sections = {
+            name: [{"name": "a", "user": {}, **entry}] for name in ("clusters", "contexts", "users")
+        }
+        kubeconfig.write_text(json.dumps({**sections, "current-context": "a"}))
+        self.objects = Objects(kubeconfig)
+        rest = self.objects._api.rest_client
+        rest.pool_manager = self  # type: ignore[assignment]  # as far as it is used
 
     def request(
         self, method: str, url: str, *, headers: urllib3.HTTPHeaderDict, **_: Any
@@ -43,16 +53,15 @@ class Api(client.ApiClient):
         return self.answer
 
 
-def test_warnings_are_read_from_all_headers_with_their_quotes() -> None:
-    api = Api(
-        Answer(201, POD, [r'299 - "pod \"web\" a, b"', '299 - "c", 299 - "d"', '110 - "stale"'])
-    )
-    assert Rest(api).call("POST", "/x").warnings == ('pod "web" a, b', "c", "d")
+def test_warnings_are_read_from_all_headers_with_their_quotes(tmp_path: Path) -> None:
+    warnings = [r'299 - "pod \"web\" a, b"', '299 - "c", 299 - "d"', '110 - "stale"']
+    api = Api(Answer(201, POD, warnings), tmp_path)
+    assert api.objects.request("POST", "/x").warnings == ('pod "web" a, b', "c", "d")
 
 
-def test_a_user_is_impersonated_with_every_group() -> None:
-    api = Api(Answer(200, {}, []))
-    Rest(api).call(
+def test_a_user_is_impersonated_with_every_group(tmp_path: Path) -> None:
+    api = Api(Answer(200, {}, []), tmp_path)
+    api.objects.request(
         "GET", "/x", query={"command": ["a", "b"]}, user={"username": "eve", "groups": ["g1", "g2"]}
     )
     assert api.url == "https://server/x?command=a&command=b"
@@ -60,9 +69,9 @@ def test_a_user_is_impersonated_with_every_group() -> None:
     assert api.headers.getlist("Impersonate-Group") == ["g1", "g2", "system:masters"]
 
 
-def test_nobody_is_impersonated_unasked() -> None:
-    api = Api(Answer(200, {}, []))
-    Rest(api).call("GET", "/x")
+def test_nobody_is_impersonated_unasked(tmp_path: Path) -> None:
+    api = Api(Answer(200, {}, []), tmp_path)
+    api.objects.request("GET", "/x")
     assert not any(name.startswith("Impersonate") for name in api.headers)
 
 
@@ -93,9 +102,9 @@ def test_nobody_is_impersonated_unasked() -> None:
     ],
 )
 def test_a_refusal_is_told_in_the_webhooks_own_words(
-    status: int, body: Any, denied: bool, message: str
+    status: int, body: Any, denied: bool, message: str, tmp_path: Path
 ) -> None:
-    response = Rest(Api(Answer(status, body, []))).call("POST", "/x")
+    response = Api(Answer(status, body, []), tmp_path).objects.request("POST", "/x")
     assert (response.ok, response.denied, response.message) == (status == 201, denied, message)
 
 

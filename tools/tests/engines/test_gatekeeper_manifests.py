@@ -11,15 +11,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead import engines
-from fairlead.cli import render
+from fairlead.cli.operations import render
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
-from fairlead.engines.gatekeeper import definition, inexpressible, installation, manifests, modules
+from fairlead.engines.gatekeeper import definition, installation, manifests, modules
 from fairlead.opa import cli
 from fairlead.policy import bundles, cases, new_policy
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.instances import Instance
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from lab.engines.gatekeeper import inexpressible
 
 LIMITS: dict[str, Any] = {"parameters": {"ranges": [{"min_replicas": 3, "max_replicas": 10}]}}
 POOLS: dict[str, Any] = {
@@ -39,7 +41,7 @@ SIDECAR: dict[str, Any] = {
 
 def objects(**settings: Any) -> list[dict[str, Any]]:
     given = {"pools": POOLS, **settings}
-    return engines.render("gatekeeper", Settings.model_validate(given))
+    return engines.render("gatekeeper", PolicySet.load(Settings.model_validate(given)))
 
 
 def of_kind(rendered: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -208,14 +210,14 @@ def refused(folder: Path, change: tuple[str, str], **settings: Any) -> str:
     module.write_text(text.replace(*change))
     given = Settings.model_validate({"pools": POOLS, **settings})
     with pytest.raises(UsageError) as error:
-        engines.render("gatekeeper", given, folder)
+        engines.render("gatekeeper", PolicySet.load(given, folder))
     return str(error.value)
 
 
 def test_a_new_policy_that_refuses_needs_no_further_file(tmp_path: Path) -> None:
     new_policy.policy("sample-policy", tmp_path)
     given = Settings.model_validate({"pools": POOLS})
-    rendered = engines.render("gatekeeper", given, tmp_path)
+    rendered = engines.render("gatekeeper", PolicySet.load(given, tmp_path))
     assert of_kind(rendered, "FairleadSamplePolicy")
 
 

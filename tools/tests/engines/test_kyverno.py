@@ -11,12 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead import engines
-from fairlead.cli import render
+from fairlead.cli.operations import render
 from fairlead.common.errors import UsageError
 from fairlead.engines.cel import literals
 from fairlead.engines.cel import manifests as cel_manifests
 from fairlead.engines.kyverno import manifests
 from fairlead.policy import bundles, new_policy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 LIMITS: dict[str, Any] = {"parameters": {"ranges": [{"min_replicas": 3, "max_replicas": 10}]}}
@@ -26,7 +27,7 @@ def rendered(**settings: Any) -> list[dict[str, Any]]:
     """The policies of the instances of replica-limits."""
     intents = settings.pop("intents", {"replica-limits": LIMITS})
     chosen = Settings.model_validate({**settings, "intents": {"node-pool": False, **intents}})
-    return engines.render("kyverno", chosen)
+    return engines.render("kyverno", PolicySet.load(chosen))
 
 
 def run(*arguments: str) -> Result:
@@ -48,7 +49,7 @@ def test_render_prints_the_same_policies_for_the_same_settings(tmp_path: Path) -
 
 
 def test_what_refuses_comes_before_what_changes() -> None:
-    kinds = [each["kind"] for each in engines.render("kyverno", Settings())]
+    kinds = [each["kind"] for each in engines.render("kyverno", PolicySet.load(Settings()))]
     assert kinds == sorted(kinds, reverse=True)
     assert set(kinds) == {"ValidatingPolicy", "MutatingPolicy"}
 
@@ -131,7 +132,7 @@ def test_settings_decide_what_happens_if_it_is_false_or_fails() -> None:
 
 
 def test_kyverno_writes_no_rules_of_its_own() -> None:
-    for policy in engines.render("kyverno", Settings()):
+    for policy in engines.render("kyverno", PolicySet.load(Settings())):
         assert policy["spec"]["autogen"] == {"podControllers": {"controllers": []}}
         assert policy["spec"]["evaluation"] == {"background": {"enabled": False}}
 
@@ -141,7 +142,7 @@ def test_an_intent_without_cel_is_refused_and_not_left_out(tmp_path: Path) -> No
     with pytest.raises(
         UsageError, match=r"intents\.sample-policy: the engine kyverno .*no engines/cel\.yaml"
     ):
-        engines.render("kyverno", Settings(), tmp_path)
+        engines.render("kyverno", PolicySet.load(Settings(), tmp_path))
 
 
 @pytest.mark.parametrize(

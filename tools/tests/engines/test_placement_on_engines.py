@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead import engines
+from fairlead import verification
 from fairlead.common.progress import Progress
-from fairlead.engines import placements
-from fairlead.engines.opa import OpaEngine
-from fairlead.engines.verify import Result
 from fairlead.policy import placement_cases
 from fairlead.policy.placement_cases import Expect, PlacementCase
+from fairlead.verification import placements
+from fairlead.verification.opa import OpaEngine
+from fairlead.verification.verify import Result
 
 CLUSTERS = {"a": {"jurisdiction": "de", "location": "on-prem"}}
 CASE = PlacementCase(
@@ -66,9 +66,9 @@ def test_each_error_has_to_be_expected() -> None:
 
 
 def test_other_engines_say_that_they_cannot_express_it() -> None:
-    others = [engine for engine in engines.load(()) if engine.name != "opa"]
+    others = [engine for engine in verification.load(()) if engine.name != "opa"]
     results = placements.verify([CASE], others, Progress())
-    assert {result.engine for result in results} == set(engines.ENGINES) - {"opa"}
+    assert {result.engine for result in results} == set(verification.ENGINES) - {"opa"}
     assert {result.passed for result in results} == {None}
     assert "which only the engine opa takes from a case" in results[0].detail
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from fake_apiserver import FakeApiServer
 
-from fairlead.cli.serve import command
+from fairlead.cli.processes.serve import command
 from fairlead.common import waiting
 from fairlead.deployment import manifests
 from fairlead.deployment.names import ENGINE_ANNOTATION, NAMESPACE, POLICIES

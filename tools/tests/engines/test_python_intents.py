@@ -17,22 +17,23 @@ from fairlead.engines.python import decisions
 from fairlead.engines.python.api import as_json, get, pointer, quoted
 from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
+from fairlead.policy import loading
 from fairlead.policy.python_code import MissingError
-from fairlead.settings import loading
 
 REGO = """\
 # METADATA
 # title: Replicas
-# custom:
-#   parameters:
-#     properties:
-#       least: {type: integer, default: 2}
-#   requests:
-#     - kinds: [apps/v1/Deployment]
-#       operations: [CREATE]
 package replicas
 
 decision := {"deny": set(), "patch": [], "warn": set()}
+"""
+FACTS = """\
+requests:
+  - kinds: [apps/v1/Deployment]
+    operations: [CREATE]
+parameters:
+  properties:
+    least: {type: integer, default: 2}
 """
 HEAD = "from fairlead.engines.python.api import Decision, Request, add\n\n\n"
 
@@ -50,6 +51,7 @@ def policies(folder: Path, python: str | None, settings: str = "") -> Policies:
     place = folder / "policies" / "replicas"
     (place / "engines").mkdir(parents=True)
     (place / "replicas.rego").write_text(REGO)
+    (place / "intent.yaml").write_text(FACTS)
     if python is not None:
         (place / "engines" / "python.py").write_text(python)
     path = folder / "fairlead.yaml"

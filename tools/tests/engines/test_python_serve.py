@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 from webhook_process import HOUR, Served, serving, write_certificate
 
-from fairlead.cli.serve import command
+from fairlead.cli.processes.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.engines.serving.connections import HEAD, listening

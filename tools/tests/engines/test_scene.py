@@ -10,7 +10,8 @@ import pytest
 from fairlead.engines.base import Decision
 from fairlead.engines.live.marker import Marker
 from fairlead.engines.live.scene import Scene, _target
-from fairlead.kube.rest import Response, Rest
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from fairlead.policy.cases import Case, Expect, Request
 from fairlead.settings.models import Settings
 
@@ -76,7 +77,7 @@ def test_a_pod_whose_subresource_is_asked_for_is_not_scheduled() -> None:
     assert (bound["kind"], bound["metadata"]) == ("Pod", {"name": "web"})
 
 
-class Rival(Rest):
+class Rival(Objects):
     """An API server that holds one pod, which somebody deletes once: just before the request with
     this method arrives.
     """
@@ -88,7 +89,7 @@ class Rival(Rest):
     def serves(self, manifest: Any) -> bool:
         return True
 
-    def call(self, method: str, path: str, body: Any = None, **options: Any) -> Response:
+    def request(self, method: str, path: str, body: Any = None, **options: Any) -> Response:
         dry = (options.get("query") or body or {}).get("dryRun")
         if method == "POST" and not dry:
             self.pod = {**body, "metadata": {**body["metadata"], "uid": "1"}}

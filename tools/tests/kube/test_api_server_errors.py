@@ -10,11 +10,9 @@ import pytest
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from fairlead.clusters.embedded import kube
 from fairlead.kube import clients
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError, Refused, Unreachable
-from fairlead.kube.rest import Rest
 
 STATUS = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": 'pods "a" exists'}
 
@@ -57,19 +55,23 @@ def test_the_clients_errors_become_ours(
     assert caught.value.status == status
 
 
-def test_every_client_says_the_same_of_a_server_that_is_away(tmp_path: Path) -> None:
+def test_a_server_that_is_away_is_told_in_the_same_words_for_each_request(tmp_path: Path) -> None:
     url = "http://127.0.0.1:1"
     kubeconfig = tmp_path / "kubeconfig"
     entry = {"cluster": {"server": url}, "context": {"cluster": "a", "user": "a"}, "user": {}}
     sections = {name: [{"name": "a", **entry}] for name in ("clusters", "contexts", "users")}
     kubeconfig.write_text(json.dumps({**sections, "current-context": "a"}))
+    objects = Objects(kubeconfig)
     requests: list[Callable[[], object]] = [
-        lambda: ApiServer(kubeconfig).get("/api/v1/pods"),
-        lambda: Rest(clients.connect(kubeconfig)).call("GET", "/api/v1/pods"),
-        lambda: kube.Api(url, kubeconfig, (kubeconfig, kubeconfig)).get("/api/v1/pods"),
+        lambda: objects.call("GET", "/api/v1/pods"),
+        lambda: objects.request("GET", "/api/v1/pods"),
+        lambda: list(objects.collection("/api/v1/pods", {})),
+        lambda: list(objects.events("/api/v1/pods", {}, "1", seconds=1)),
+        lambda: objects.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}),
     ]
     for request in requests:
         with pytest.raises(
-            Unreachable, match=r"^GET /api/v1/pods: the API server cannot be reached \("
+            Unreachable,
+            match=r"^(GET /api/v1/pods|cannot create Pod a): the API server cannot be reached \(",
         ):
             request()

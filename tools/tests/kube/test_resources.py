@@ -12,8 +12,7 @@ from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading
 from fairlead.settings.models import Settings
 
 POD = {

@@ -156,8 +156,11 @@ def test_documents_and_the_items_of_a_list_are_read_one_by_one(tmp_path: Path) -
         ("apiVersion: v1\nkind: Pod\nspec: {1: a}\n", "the key 1 is not text"),
         ("apiVersion: v1\nkind: Pod\nspec: .inf\n", "the number inf"),
         ("apiVersion: v1\nkind: Pod\nspec: !!binary aGVsbG8=\n", "holds a bytes"),
-        ("apiVersion: v1\nkind: Pod\nspec: &a [*a]\n", "nested deeper than 100"),
-        ("apiVersion: v1\nkind: Pod\nspec: " + "[" * 101 + "]" * 101, "nested deeper than 100"),
+        ("apiVersion: v1\nkind: Pod\nspec: &a [*a]\n", "nested more than 100 levels deep"),
+        (
+            "apiVersion: v1\nkind: Pod\nspec: " + "[" * 101 + "]" * 101,
+            "nested more than 100 levels deep",
+        ),
         ("apiVersion: v1\nkind: List\nitems: []\n", "a List without items"),
         ('{"apiVersion": "v1", "kind": "Po', "not valid YAML"),
     ],

@@ -10,10 +10,10 @@ import pytest
 import requests
 from access_requests import request
 
-from fairlead.checks.fuzz.server import Opa
 from fairlead.common.progress import Progress
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings
+from lab.fuzz.server import Opa
 
 _TIMEOUT = 60
 """Seconds for an answer."""

@@ -18,19 +18,19 @@ import pytest
 from pydantic import ValidationError
 
 from fairlead.analysis.evaluate import ask
-from fairlead.checks.fuzz.server import Opa, running
 from fairlead.clusters.embedded import volume
 from fairlead.common import waiting
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import LOOPBACK, Credentials
-from fairlead.engines import opa as opa_engine
 from fairlead.opa import arguments, cli
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.policy import bundles, cases, staging
 from fairlead.settings.models import DecisionLogs, LogService, Settings
+from fairlead.verification import opa as opa_engine
+from lab.fuzz.server import Opa, running
 
 SECRET = "hunter2-hunter2"
 FILES = arguments.Files(*(Path(name) for name in ("tls", "authz", "token")))

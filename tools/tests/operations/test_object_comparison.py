@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fairlead.cli import outcomes
+from fairlead.cli.operations import outcomes
 from fairlead.operations import object_comparison
 from fairlead.operations.applying import CHANGED, CREATED, UNCHANGED, UNKNOWN, Outcome
 from fairlead.operations.object_comparison import FieldChange

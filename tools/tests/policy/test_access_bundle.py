@@ -13,9 +13,8 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, staging, usage
+from fairlead.policy import bundles, intents, staging, usage
 from fairlead.programs import toolchain
-from fairlead.settings import intents
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 
@@ -81,9 +80,7 @@ def test_the_folder_of_the_policies_is_a_bundle(tmp_path: Path) -> None:
 def test_no_policy_of_a_user_has_the_package_of_a_path(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     folder.mkdir()
-    (folder / f"{name}.rego").write_text(
-        "# METADATA\n# title: Mine\n# description: Mine.\n# custom:\n#   requests:\n"
-        f"#     - {{kinds: [v1/Pod], operations: [CREATE]}}\npackage {name}\n"
-    )
+    (folder / f"{name}.rego").write_text(f"package {name}\n")
+    (folder / "intent.yaml").write_text("requests: [{kinds: [v1/Pod], operations: [CREATE]}]\n")
     with pytest.raises(FairleadError, match="has a meaning of its own"):
         intents.in_folder(tmp_path)

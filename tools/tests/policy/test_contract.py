@@ -50,7 +50,6 @@ DECISION = 'decision := {"deny": deny, "patch": [], "warn": set()}'
         ("object.metadata.labels", "object.spec.hostNetwrok", "hostNetwrok"),
         ("parameters.sample_policy.label", "parameters.sample_policy.lable", "lable"),
         ("package sample_policy", "package other", "package other is in the folder sample_policy"),
-        ("requests:", "claims:", "has a decision, but its METADATA has no custom.requests"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_original_file(
@@ -62,6 +61,32 @@ def test_what_is_wrong_is_told_with_the_original_file(
     assert words in str(error.value)
     assert str(path) in str(error.value)
     assert "/fairlead-" not in str(error.value)  # the temporary folder
+
+
+def test_a_decision_without_an_intent_file_is_told(policies: Path) -> None:
+    (policies / "sample_policy" / "intent.yaml").unlink()
+    with pytest.raises(FairleadError, match=r"has a decision, but there is no intent\.yaml beside"):
+        workspace.require_good(Settings(), policies)
+
+
+@pytest.mark.parametrize(
+    ("written_for", "file", "words"),
+    [
+        ("[cel]", None, r"engines/cel\.yaml: is missing, but writtenFor in intent\.yaml names cel"),
+        ("[]", "python.py", r"intent\.yaml: writtenFor: add python, because there is .*python\.py"),
+    ],
+)
+def test_intent_file_names_the_engines_that_the_policy_is_written_for(
+    policies: Path, written_for: str, file: str | None, words: str
+) -> None:
+    place = policies / "sample_policy"
+    facts = (place / "intent.yaml").read_text()
+    (place / "intent.yaml").write_text(f"{facts}writtenFor: {written_for}\n")
+    if file:
+        (place / "engines").mkdir()
+        (place / "engines" / file).write_text("")
+    with pytest.raises(FairleadError, match=words):
+        workspace.require_good(Settings(), policies)
 
 
 def test_an_intent_without_a_case_is_told(policies: Path) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.checks import decision_cost
-from fairlead.checks.decision_cost import PROFILES, REQUESTS
+from lab import decision_cost
+from lab.decision_cost import PROFILES, REQUESTS
+
+pytestmark = pytest.mark.lab
 
 A_NEW_POD = "a new pod"
 LIMIT = 700

@@ -13,8 +13,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import webhooks
 from fairlead.kube import admission_reviews
-from fairlead.policy import bundles
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading
 from fairlead.settings.models import Settings
 
 TWO = """

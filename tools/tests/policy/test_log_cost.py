@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.checks import benchmarks
-from fairlead.checks.decision_cost import REQUESTS
 from fairlead.common import files
 from fairlead.policy import bundles
+from lab import benchmarks
+from lab.decision_cost import REQUESTS
+
+pytestmark = pytest.mark.lab
 
 LIMITS = {"a new pod": 520, "an update of a pod": 760}
 """What the entries of plain pods take. By the general rules, they took 1,560 and 2,000: more than

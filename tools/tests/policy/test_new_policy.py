@@ -12,14 +12,16 @@ import yaml
 from fairlead.checks import policies
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, new_policy
-from fairlead.settings import loading
+from fairlead.policy import bundles, loading, new_policy
 from fairlead.settings.models import Settings
 
 
 def test_a_new_policy_passes_all_checks_and_is_one_folder(tmp_path: Path) -> None:
     written = new_policy.policy("sample-policy", tmp_path)
-    assert {path.relative_to(tmp_path).parts[0] for path in written} == {"sample_policy"}
+    assert {path.relative_to(tmp_path).parts[0] for path in written} == {
+        "sample_policy",
+        "intent.schema.json",
+    }
     results = [*policies.run(Settings(), tmp_path, progress=Progress())]
     assert [result for result in results if not result.passed] == []
     assert results[0].detail == "2 tests passed"
@@ -54,6 +56,8 @@ def test_a_new_repository_has_settings_that_name_its_policies(tmp_path: Path) ->
         ".gitignore",
         ".github/workflows/policies.yml",
         "fairlead.yaml",
+        "policies/intent.schema.json",
+        "policies/sample_policy/intent.yaml",
         "policies/sample_policy/sample_policy.rego",
         "policies/sample_policy/sample_policy_test.rego",
         "policies/sample_policy/cases/sample_policy.yaml",

@@ -1,4 +1,4 @@
-"""Each policy has a page that says what it is for, made from its METADATA and its cases."""
+"""Each policy has a page that says what it is for, made from its facts and its cases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from command_line import fairlead
 
 from fairlead.checks import policies
-from fairlead.checks.checkout import Result
+from fairlead.checks.steps import Result
 from fairlead.common import atomic_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
@@ -21,34 +21,35 @@ MODULE = """\
 # METADATA
 # title: Limits | quotas
 # description: No pod asks for more than <n> cores.
-# custom:
-#   parameters:
-#     properties:
-#       cores:
-#         description: The most cores; `1|2`, say.
-#         type: integer
-#         default: 4
-#       mode: {enum: [soft, hard], default: soft}
-#       exempt:
-#         type: object
-#         default: {}
-#         properties:
-#           teams: {type: array, items: {type: string}, default: [infra]}
-#   requests:
-#     - kinds: [v1/Pod, apps/v1/Deployment]
-#       operations: [CREATE, UPDATE]
-#       namespaces:
-#         matchLabels: {stage: production}
-#         matchExpressions:
-#           - {key: team, operator: NotIn, values: "{{ parameters.exempt.teams + [''] }}"}
-#       conditions:
-#         - name: changes
-#           expression: |
-#             oldObject == null
-#             || object.spec != oldObject.spec
 package sample_policy
 
 decision := {"deny": set(), "patch": [], "warn": set()}
+"""
+FACTS = """\
+parameters:
+  properties:
+    cores:
+      description: The most cores; `1|2`, say.
+      type: integer
+      default: 4
+    mode: {enum: [soft, hard], default: soft}
+    exempt:
+      type: object
+      default: {}
+      properties:
+        teams: {type: array, items: {type: string}, default: [infra]}
+requests:
+  - kinds: [v1/Pod, apps/v1/Deployment]
+    operations: [CREATE, UPDATE]
+    namespaces:
+      matchLabels: {stage: production}
+      matchExpressions:
+        - {key: team, operator: NotIn, values: [$(parameters.exempt.teams), ""]}
+    conditions:
+      - name: changes
+        expression: |
+          oldObject == null
+          || object.spec != oldObject.spec
 """
 CASES = """\
 - name: a pod without limits
@@ -86,19 +87,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 def page(folder: Path) -> str:
-    (text,) = generated.texts([folder], Settings()).values()
-    return text
+    return generated.texts([folder], Settings())[folder / "sample_policy" / "README.md"]
 
 
-def replaced(folder: Path, old: str, new: str) -> None:
-    module = folder / "sample_policy" / "sample_policy.rego"
-    text = module.read_text()
+def replaced(folder: Path, file: str, old: str, new: str) -> None:
+    path = folder / "sample_policy" / file
+    text = path.read_text()
     assert old in text
-    module.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new))
 
 
 def test_a_page_has_the_metadata_and_the_cases(folder: Path) -> None:
     (folder / "sample_policy" / "sample_policy.rego").write_text(MODULE)
+    (folder / "sample_policy" / "intent.yaml").write_text(FACTS)
     (folder / "sample_policy" / "cases" / "sample_policy.yaml").write_text(CASES)
     lines = page(folder).splitlines()
     assert lines[2:5] == ["# Limits | quotas", "", "No pod asks for more than <n> cores."]
@@ -135,7 +136,7 @@ def test_a_check_names_the_page_that_is_out_of_date_and_the_command(folder: Path
         )
 
     assert step().passed
-    replaced(folder, "title: Sample policy", "title: Another title")
+    replaced(folder, "sample_policy.rego", "title: Sample policy", "title: Another title")
     failed = step()
     assert not failed.passed
     assert f"{folder}/sample_policy/README.md" in failed.detail
@@ -161,19 +162,19 @@ def test_the_command_writes_the_pages_of_the_settings_folders(
 
 def test_a_page_that_its_user_wrote_stays(folder: Path) -> None:
     (folder / "sample_policy" / "README.md").write_text("# Mine\n")
-    assert generated.texts([folder], Settings()) == {}
+    assert [*generated.texts([folder], Settings())] == [folder / "intent.schema.json"]
 
 
 def test_a_parameter_without_a_default_has_its_example(folder: Path) -> None:
-    replaced(folder, "default: example.com/forbidden", "examples: [example.com/other]")
+    replaced(
+        folder, "intent.yaml", "default: example.com/forbidden", "examples: [example.com/other]"
+    )
     assert "      label: example.com/other" in page(folder).splitlines()
 
 
 def test_a_parameter_without_a_default_or_an_example_is_named(folder: Path) -> None:
-    replaced(folder, "#     properties:", "#     required: [team]\n#     properties:")
-    with pytest.raises(
-        InputError, match=r"sample_policy\.rego:1: METADATA: .*'team' is a required"
-    ):
+    replaced(folder, "intent.yaml", "  properties:", "  required: [team]\n  properties:")
+    with pytest.raises(InputError, match=r"intent\.yaml:6: the defaults .*'team' is a required"):
         page(folder)
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, new_policy, parameter_rules, workspace
+from fairlead.policy import bundles, intents, new_policy, parameter_rules, workspace
 from fairlead.programs import matcher
-from fairlead.settings import intents
 from fairlead.settings.models import Settings
 
 GOOD = "intents: {replica-limits: {parameters: {ranges: [{min_replicas: 3, max_replicas: 3}]}}}\n"
@@ -75,16 +74,16 @@ def test_the_schemas_of_the_projects_intents_are_structural() -> None:
     ("schema", "words"),
     [
         ("type: string", None),
-        ("oneOf: [{type: string}, {type: integer}]", r"custom\.parameters.*label.*type"),
-        ("type: string\n#         if: {minLength: 2}", "Kubernetes does not know such a schema"),
+        ("oneOf: [{type: string}, {type: integer}]", r"intent\.yaml:\d+: parameters.*label.*type"),
+        ("type: string\n      if: {minLength: 2}", "Kubernetes does not know such a schema"),
         (
-            "type: string\n#         x-kubernetes-validations: [{rule: self.nowhere == 'x'}]",
+            "type: string\n      x-kubernetes-validations: [{rule: self.nowhere == 'x'}]",
             "nowhere",
         ),
         (
-            "type: string\n#         maxLength: 100\n#         x-kubernetes-validations: "
+            "type: string\n      maxLength: 100\n      x-kubernetes-validations: "
             "[{rule: size(self) > 90, message: is too short}]",
-            r"custom\.parameters\.properties\.label\.default: is too short",
+            r"parameters\.properties\.label\.default: is too short",
         ),
     ],
 )
@@ -92,7 +91,7 @@ def test_a_policy_whose_parameters_no_api_server_takes_is_refused(
     tmp_path: Path, schema: str, words: str | None
 ) -> None:
     new_policy.policy("sample-policy", tmp_path)
-    path = tmp_path / "sample_policy" / "sample_policy.rego"
+    path = tmp_path / "sample_policy" / "intent.yaml"
     text = path.read_text()
     assert "type: string" in text
     path.write_text(text.replace("type: string", schema, 1))

@@ -5,7 +5,11 @@ Allocations are the same on every machine.
 
 from __future__ import annotations
 
-from fairlead.checks import placement_cost
+import pytest
+
+from lab import placement_cost
+
+pytestmark = pytest.mark.lab
 
 LIMIT = 1_200
 """Allocations for each cluster where the workload may run; about 600 are enough."""

@@ -14,9 +14,8 @@ import pytest
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import bundles, intents
 from fairlead.programs import toolchain
-from fairlead.settings import intents
 from fairlead.settings.models import Settings
 
 REVIEW = {
@@ -81,7 +80,7 @@ def test_every_intent_in_force_decides() -> None:
     modules = bundles.bundle(Settings()).modules
     assert cli.evaluate(
         "object.keys(data.system._decisions)", modules=modules, data=DATA, input=REVIEW
-    ) == [intent.name for intent in intents.in_folder(bundles.folder()) if intent.metadata.enabled]
+    ) == [intent.name for intent in intents.in_folder(bundles.folder()) if intent.facts.enabled]
 
 
 def test_all_that_decides_is_loaded_in_one_pass_module_by_module() -> None:

@@ -14,6 +14,8 @@ from fairlead.opa import cli
 from fairlead.policy import bundles
 from fairlead.settings.models import Pool, Settings, Toleration
 
+pytestmark = pytest.mark.lab
+
 FEW, MANY = 4_000, 32_000
 GROWTH = 20
 """The factor by which the processor time may grow from FEW to MANY: eight is linear, sixty-four

@@ -13,7 +13,7 @@ from fairlead.common import files, paths
 from fairlead.engines.python import loading
 from fairlead.engines.python.api import Kind, Request
 from fairlead.opa import cli
-from fairlead.settings import intents
+from fairlead.policy import intents
 from fairlead.settings.models import Settings
 
 POLICIES = paths.root() / "policies"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fairlead.cli.eval import command
+from fairlead.cli.decisions.eval import command
 from fairlead.common import paths
 from fairlead.programs import toolchain
 

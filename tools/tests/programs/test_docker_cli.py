@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.checks import docker_e2e, e2e
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.programs import docker as docker_cli
 from fairlead.programs import images, toolchain
 from fairlead.programs.toolchain import programs, recipe
+from lab import docker_e2e, e2e
 
 DEADLINE = 30  # seconds
 
@@ -274,7 +274,7 @@ def test_an_interrupted_run_lets_its_container_clean_up_and_removes_it(
         f"sleep 600 & touch {started}; wait;; esac"
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", "docker-e2e"],
+        [sys.executable, "-m", "lab", "docker-e2e"],
         env={**os.environ, "FAIRLEAD_CLUSTER": "embedded"},
         stderr=subprocess.PIPE,
         text=True,
@@ -303,7 +303,7 @@ def test_a_cluster_of_kind_gets_the_socket_and_what_is_set(
     log = docker(f"case $1 in {ENGINE} run) [ $2 = --rm ] && echo 42 || exit 1;; esac")
     assert docker_e2e.run(["--keep"], progress=Progress()) == 1
     call = next(line for line in log.read_text().splitlines() if line.startswith("run --name"))
-    assert call.endswith(" fairlead-dev:0.1.0 fairlead e2e --keep")
+    assert call.endswith(" fairlead-dev:0.1.0 python -m lab e2e --keep")
     for option in (
         "--volume=/var/run/docker.sock:/var/run/docker.sock",
         "--group-add=42",
@@ -328,7 +328,9 @@ def test_an_embedded_cluster_gets_no_socket(
     assert docker_e2e.run([], progress=Progress()) == 0
     assert not stale.exists()
     call = next(line for line in log.read_text().splitlines() if line.startswith("run --name"))
-    assert call.endswith("--init --pull=never --env=FAIRLEAD_CLUSTER=embedded mine:1 fairlead e2e")
+    assert call.endswith(
+        "--init --pull=never --env=FAIRLEAD_CLUSTER=embedded mine:1 python -m lab e2e"
+    )
 
 
 def test_programs_that_this_machine_has_built_are_not_built_again(

@@ -158,8 +158,8 @@ def loaded() -> list[str]:
     """All modules that the commands of the image import at their start, and re2, which policies in
     Python use.
     """
-    commands = ("sync", "keeper", "controller", "serve", "shadow")
-    modules = ["fairlead.__main__", *(f"fairlead.cli.{name}" for name in commands), "re2"]
+    commands = ("sync", "keeper", "controller", "serve")
+    modules = ["fairlead.__main__", *(f"fairlead.cli.processes.{name}" for name in commands), "re2"]
     script = f"import {', '.join(modules)}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -212,11 +212,14 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
     assert needed <= {file.removesuffix(".py").removesuffix("/__init__") for file in files}
     commands = {file for file in files if file.startswith("fairlead/cli/")}
     assert commands == {
-        f"fairlead/cli/{name}.py"
-        for name in (
-            *("__init__", "component_options", "controller", "health_server", "keeper"),
-            *("output", "renewal_options", "serve", "shadow", "sync", "tables"),
-        )
+        *(f"fairlead/cli/{name}.py" for name in ("__init__", "component_options", "output")),
+        *(
+            f"fairlead/cli/processes/{name}.py"
+            for name in (
+                *("__init__", "controller", "health_server", "keeper", "renewal_options"),
+                *("serve", "sync"),
+            )
+        ),
     }
 
 

@@ -12,6 +12,8 @@ from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.programs.toolchain import golang, programs, recipe
 
+pytestmark = pytest.mark.lab
+
 MODULES = sorted(program.module for program in programs.PROGRAMS if program.own)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.common.errors import UsageError
+from fairlead.policy.loading import load
 from fairlead.settings.access import Access
-from fairlead.settings.loading import load
 from fairlead.settings.models import Settings
 
 

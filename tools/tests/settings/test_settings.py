@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import labels
 from fairlead.policy import bundles
+from fairlead.policy.loading import find, load
 from fairlead.settings.images import IMAGE_VARIABLES
-from fairlead.settings.loading import find, load
 from fairlead.settings.models import Images, Settings
 
 

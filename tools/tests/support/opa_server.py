@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead.checks.fuzz.server import Opa, running
 from fairlead.policy.bundles import Bundle
+from lab.fuzz.server import Opa, running
 
 __all__ = ["DEADLINE", "OpaServer", "running"]
 

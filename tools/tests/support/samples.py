@@ -8,8 +8,8 @@ from typing import Any
 from fairlead.common import files, paths
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Engine
+from fairlead.policy import loading
 from fairlead.policy.cases import Case, Expect, Namespace, Request
-from fairlead.settings import loading
 
 FOLDER = paths.root() / "testdata" / "samples"
 

@@ -63,7 +63,7 @@ def log() -> Log:
 
 TAKES = """
 import os, sys
-from fairlead.checks.fuzz import limits
+from lab.fuzz import limits
 from fairlead.sync.decision_uploads import Decisions
 from fairlead.sync.metrics import Metrics
 

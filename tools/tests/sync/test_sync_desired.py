@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.deployment.names import REPLICA_STATUS, STATUS
-from fairlead.kube.apiserver import LiveNamespace
+from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
 from fairlead.policy import bundles
 from fairlead.sync.desired import Desired, Snapshot, Source

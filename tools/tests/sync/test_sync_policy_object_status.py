@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.deployment.names import POLICY_OBJECTS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync.config_maps import Claim, Verdict
 from fairlead.sync.desired import Desired, Source
@@ -33,7 +33,12 @@ class FakeApi:
         self.status: dict[str, Any] = {}
         self.watching: list[Desired] = []
 
-    def patch(self, path: str, patch: Mapping[str, Any], **_: object) -> dict[str, Any]:
+    def call(
+        self, method: str, path: str, patch: Mapping[str, Any] | None = None, **_: object
+    ) -> dict[str, Any]:
+        if method == "GET":
+            return self.value()
+        assert patch
         assert path == "/apis/policy.fairlead.dev/v1/placementpolicies/teams/status"
         if patch["metadata"]["resourceVersion"] != str(self.version):
             raise ApiServerError("the object has been modified", 409)
@@ -45,9 +50,6 @@ class FakeApi:
         }
         self.status = {**self.status, **patch["status"], "opas": opas}
         return self.tell()
-
-    def get(self, path: str) -> dict[str, Any]:
-        return self.value()
 
     def change(self, rego: str) -> None:
         """Change the policy as its author."""
@@ -86,7 +88,7 @@ class Replica:
     def __init__(self, api: FakeApi, name: str) -> None:
         self.desired = Desired([PLACEMENT], namespace_labels=[], data_label=None)
         self.desired.replace(PLACEMENT, [api.value()])
-        self.writer = StatusWriter(cast(ApiServer, api), self.desired, Metrics(), name)
+        self.writer = StatusWriter(cast(Objects, api), self.desired, Metrics(), name)
         api.watching.append(self.desired)
 
     def write(

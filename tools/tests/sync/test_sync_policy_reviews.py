@@ -199,7 +199,7 @@ def test_nothing_is_stored_while_it_cannot_be_checked(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"), [({"within": 0.0}, "within 0 s"), ({"memory": 48}, "48 MiB")]
+    ("limits", "words"), [({"timeout": 0.0}, "within 0 s"), ({"memory": 48}, "48 MiB")]
 )
 def test_a_policy_that_takes_too_much_is_refused(
     world: World, limits: dict[str, Any], words: str

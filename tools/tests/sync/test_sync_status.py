@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync.config_maps import Owner, Verdict
 from fairlead.sync.desired import Desired, Source
@@ -35,26 +35,23 @@ class FakeApi:
         self.error: ApiServerError | None = None
         self.echo = True
 
-    def annotate(
-        self,
-        namespace: str,
-        name: str,
-        version: str,
-        annotations: Mapping[str, str | None],
-        **_: object,
-    ) -> None:
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, **_: object
+    ) -> dict[str, Any]:
         if self.error:
             raise self.error
-        if version != str(self.version):
+        if method == "PATCH":
+            assert body
+            self.annotate(**body["metadata"])
+        return self.value()
+
+    # camelCase as in the API
+    def annotate(self, resourceVersion: str, annotations: Mapping[str, str | None]) -> None:  # noqa: N803
+        if resourceVersion != str(self.version):
             raise ApiServerError("the object has been modified", 409)
         if STATUS in annotations:
             self.written.append(annotations[STATUS] or "")
         self.change(annotations)
-
-    def config_map(self, *_: object, **__: object) -> dict[str, Any]:
-        if self.error:
-            raise self.error
-        return self.value()
 
     def change(
         self, annotations: Mapping[str, str | None], data: dict[str, str] | None = None
@@ -95,7 +92,7 @@ class Replica:
     def __init__(self, api: FakeApi, name: str) -> None:
         self.desired = Desired([POLICIES], namespace_labels=[], data_label=None)
         self.desired.replace(POLICIES, [])
-        self.writer = StatusWriter(cast(ApiServer, api), self.desired, Metrics(), name)
+        self.writer = StatusWriter(cast(Objects, api), self.desired, Metrics(), name)
         api.watching.append(self.desired)
         api.tell()
 
@@ -216,7 +213,7 @@ def test_data_have_no_retries(api: FakeApi) -> None:
     desired.replace(data, [api.value()])
     known = desired.config_map(OWNER)
     assert known is not None
-    writer = StatusWriter(cast(ApiServer, api), desired, Metrics(), "one")
+    writer = StatusWriter(cast(Objects, api), desired, Metrics(), "one")
     writer.report({OWNER: Verdict(known.fingerprint, ())})
     writer.write()
     assert api.annotations.keys() == {STATUS, REPLICA_STATUS + "one"}

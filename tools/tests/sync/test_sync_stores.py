@@ -67,11 +67,11 @@ def test_nothing_is_sent_where_nothing_changes() -> None:
 
 def test_a_piece_is_bounded_in_bytes_and_operations_but_holds_at_least_one_object() -> None:
     target = {("", f"n{number}"): canonical("x" * 100) for number in range(50)}
-    for text, changes in pieces(target, {}, most=1000):
+    for text, changes in pieces(target, {}, limit=1000):
         assert len(text) <= 1000 + 2
         assert len(changes) == 7 or changes[-1][0] == ("", "n49")
     assert [len(changes) for _, changes in pieces(target, {}, operations=20)] == [20, 20, 10]
-    assert [len(changes) for _, changes in pieces(target, {}, most=1)] == [1] * 50
+    assert [len(changes) for _, changes in pieces(target, {}, limit=1)] == [1] * 50
 
 
 def test_the_size_is_that_of_the_document() -> None:

@@ -31,8 +31,8 @@ class AccessServer:
         arguments = access.arguments(
             settings, opa_url.rstrip("/"), self.address, tls=self.tls, token=self.folder
         )
-        named = [f"{flags.KUBECONFIG}={kubeconfig}", f"{flags.REPLICA}={ACCESS}"]
-        return [sys.executable, "-m", "fairlead", *arguments, *named]
+        identity = [f"{flags.KUBECONFIG}={kubeconfig}", f"{flags.REPLICA}={ACCESS}"]
+        return [sys.executable, "-m", "fairlead", *arguments, *identity]
 
 
 def planned(folder: Path, replica: Replica, port: int) -> AccessServer:

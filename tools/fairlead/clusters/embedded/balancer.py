@@ -67,10 +67,10 @@ class Backend:
 
     async def look(self) -> None:
         """Check OPA once, and set `ready`."""
-        why = await self.unready()
-        if self.ready != (why is None):
-            self.ready = why is None
-            _tell(f"{self.name} is {'Ready' if self.ready else f'not Ready: {why}'}")
+        reason = await self.unready()
+        if self.ready != (reason is None):
+            self.ready = reason is None
+            _tell(f"{self.name} is {'Ready' if self.ready else f'not Ready: {reason}'}")
         if not self.ready and not self._ending:
             for connection in self.connections:
                 connection.cancel()
@@ -157,9 +157,9 @@ class Balancer:
         ready = [backend for backend in self._backends if backend.ready]
         for number in range(len(ready)):
             yield ready[(self._turn + number) % len(ready)]
-        others = [backend for backend in self._backends if backend not in ready]
-        await asyncio.gather(*(backend.look() for backend in others))
-        for backend in others:
+        unready = [backend for backend in self._backends if backend not in ready]
+        await asyncio.gather(*(backend.look() for backend in unready))
+        for backend in unready:
             if backend.ready:
                 yield backend
 

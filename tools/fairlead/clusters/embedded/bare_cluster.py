@@ -17,12 +17,20 @@ from typing import Any, Self
 import yaml
 
 from fairlead.clusters import contexts
-from fairlead.clusters.embedded import client, control_plane, kube, nodes, pki, ports, process_list
+from fairlead.clusters.embedded import (
+    client,
+    control_plane,
+    nodes,
+    pki,
+    ports,
+    process_list,
+    readiness,
+)
 from fairlead.clusters.embedded.server import Probe
 from fairlead.common import atomic_files, locks, paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
+from fairlead.kube import api_paths, clients
 from fairlead.programs import toolchain
 
 _HERE = Path(__file__).parent
@@ -30,7 +38,6 @@ STAGES = _HERE / "stages.yaml"
 """The behaviour of the simulated nodes."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _STARTED = 60.0
 """Seconds within which the control plane starts."""
@@ -62,7 +69,7 @@ class BareCluster:
 
     def objects(self) -> clients.Objects:
         """See fairlead.clusters.base.Cluster."""
-        return clients.Objects(clients.connect(self.kubeconfig))
+        return clients.reach(self.kubeconfig)
 
     def running(self) -> bool:
         """Whether the cluster runs, or is being started."""
@@ -73,10 +80,16 @@ class BareCluster:
         *,
         further: Mapping[str, Mapping[str, object]] = _NONE,
         environment: Mapping[str, str] = _NONE,
+        workloads: bool = True,
         progress: Progress,
     ) -> None:
         """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when
         each is healthy.
+
+        Without `workloads`, only etcd and the API server start. That is enough to see what
+        admission does with a request. There are no nodes then, a pod is never scheduled, a deleted
+        namespace stays in phase Terminating, and no controller makes the service account `default`
+        of a namespace; pods do not need one.
 
         `further` are additional flags of servers, which replace those of the same name: server ->
         flag -> value. `environment` are variables of every server.
@@ -84,7 +97,8 @@ class BareCluster:
         Raises FairleadError if the cluster runs already, or if a server does not start within
         60 s (with the end of its log). A failure or Ctrl-C leaves nothing of the cluster.
         """
-        programs = toolchain.ensure(control_plane.PROGRAMS, progress)
+        names = control_plane.PROGRAMS if workloads else control_plane.ADMISSION
+        programs = toolchain.ensure(names, progress)
         end, created = time.monotonic() + _STARTED, False
         try:
             with self._claimed():
@@ -97,7 +111,7 @@ class BareCluster:
                 created = True
                 self.path.mkdir(mode=0o700)
                 self._supervisor = client.Supervisor.start(self.path)
-            plane = self._prepare(programs, further)
+            plane = self._prepare(programs, further, workloads)
             self._start(self._supervisor, plane, environment, progress, end)
         except BaseException as error:
             if created:
@@ -105,11 +119,11 @@ class BareCluster:
             if isinstance(error, OSError):
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
                 remedy = "free some space" if full else "see that it can be written to"
-                what = (
+                problem = (
                     f"cluster {self.name!r} cannot be made in {self.path}: "
                     f"{error.strerror or error}"
                 )
-                raise FairleadError(f"{what}: {remedy} and try again") from error
+                raise FairleadError(f"{problem}: {remedy} and try again") from error
             raise
 
     def add_nodes(
@@ -128,7 +142,7 @@ class BareCluster:
         UsageError.
         """
         manifests = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
-        nodes.add(self._api(), manifests, deadline)
+        nodes.add(self._objects(), manifests, deadline)
 
     def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
         """Write a kubeconfig to `path` for an existing service account, and its token to
@@ -137,16 +151,13 @@ class BareCluster:
         The token lasts as long as the cluster's certificates, as no kubelet renews it. Raises
         FairleadError.
         """
-        where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
-        seconds = int(pki.VALID.total_seconds())
-        answer = self._api().create(
-            where,
-            {
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenRequest",
-                "spec": {"expirationSeconds": seconds},
-            },
-        )
+        token_path = api_paths.joined("v1", namespace, "serviceaccounts", service_account, "token")
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": int(pki.VALID.total_seconds())},
+        }
+        answer = self._objects().call("POST", token_path, request)
         token = path.with_name(f"{path.name}.token")
         atomic_files.write_private(token, answer["status"]["token"].encode())
         ca = self._pki().ca.read_bytes()
@@ -203,11 +214,7 @@ class BareCluster:
         """Return when the URL `ready` of the server `name` answers, as for `start_server`.
         Raises FairleadError.
         """
-        look = (
-            kube.deaf(ready)
-            if ready.startswith("tcp:")
-            else kube.unready(ready, ca or self._pki().ca)
-        )
+        look = readiness.look(ready, ca or self._pki().ca)
         self._running_supervisor().wait_for(name, look, deadline)
 
     def restart_server(self, name: str, *, grace: float = 10.0, deadline: float = 30.0) -> None:
@@ -275,15 +282,18 @@ class BareCluster:
             self._abandon()
 
     def _prepare(
-        self, programs: Mapping[str, Path], further: Mapping[str, Mapping[str, object]]
+        self,
+        programs: Mapping[str, Path],
+        further: Mapping[str, Mapping[str, object]],
+        workloads: bool,
     ) -> control_plane.ControlPlane:
         """Create everything that the servers read: keys, certificates, kubeconfigs and free
         ports.
         """
-        taken = dict(
+        port_numbers = dict(
             zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True)
         )
-        url = f"https://{ports.HOST}:{taken['kube-apiserver']}"
+        url = f"https://{ports.HOST}:{port_numbers['kube-apiserver']}"
         keys = pki.create(
             self._pki().folder,
             cluster=self._context(),
@@ -292,7 +302,7 @@ class BareCluster:
         )
         atomic_files.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
         return control_plane.ControlPlane(
-            programs, keys, taken, self.path / "etcd", STAGES, further
+            programs, keys, port_numbers, self.path / "etcd", STAGES, further, workloads
         )
 
     def _start(
@@ -304,7 +314,6 @@ class BareCluster:
         end: float,
     ) -> None:
         etcd_client = (plane.pki.cert("etcd-client"), plane.pki.key("etcd-client"))
-        api = self._api()
 
         def start(*names: str) -> None:
             for name in names:
@@ -313,21 +322,21 @@ class BareCluster:
 
         def wait(name: str) -> None:
             cert = etcd_client if name == "etcd" else None
-            unready = kube.unready(plane.health(name), plane.pki.ca, cert)
+            unready = readiness.look(plane.health(name), plane.pki.ca, cert)
             supervisor.wait_for(name, unready, max(1.0, end - time.monotonic()))
             supervisor.keep(name)
             progress.finish(name, "ready")
 
-        start("etcd")
-        wait("etcd")
-        start("kube-apiserver")
-        wait("kube-apiserver")
+        for name in control_plane.ADMISSION:
+            start(name)
+            wait(name)
+        if not plane.workloads:
+            return
+        objects = clients.Objects(self.kubeconfig)
         for document in yaml.safe_load_all((_HERE / "kwok.yaml").read_text(encoding="utf-8")):
-            api.apply(
-                f"{_RBAC}/{document['kind'].lower()}s/{document['metadata']['name']}", document
-            )
-        start("kube-controller-manager", "kube-scheduler", "kwok")
-        for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+            objects.apply(document)
+        start(*control_plane.WORKLOADS)
+        for name in control_plane.WORKLOADS:
             wait(name)
 
     def _abandon(self) -> None:
@@ -381,6 +390,11 @@ class BareCluster:
             )
         return supervisor
 
+    def _objects(self) -> clients.Objects:
+        """The objects of a cluster that runs. Raises FairleadError if it does not."""
+        self._url()
+        return clients.Objects(self.kubeconfig)
+
     def _pki(self) -> pki.Pki:
         return pki.Pki(self.path / "pki")
 
@@ -395,7 +409,3 @@ class BareCluster:
             raise FairleadError(
                 f"cluster {self.name!r} does not run: `fairlead up --name {self.name}` starts it"
             ) from error
-
-    def _api(self) -> kube.Api:
-        keys = self._pki()
-        return kube.Api(self._url(), keys.ca, (keys.cert("admin"), keys.key("admin")))

@@ -212,7 +212,7 @@ class Supervisor:
 
     def _tail(self, name: str) -> str:
         """The end of the log, from the server's start here on."""
-        return tail(self._log(name), since=self._log_start.get(name, 0))
+        return tail(self._log(name), start=self._log_start.get(name, 0))
 
     def _why(self, name: str) -> str:
         return _remedy(self._tail(name)) + self._lines(name)
@@ -282,12 +282,12 @@ def _identity(folder: Path) -> tuple[int | None, str | None]:
     )
 
 
-def tail(log: Path, *, since: int = 0, size: int = 16384) -> str:
-    """The last `size` bytes of a log, from byte `since` at the earliest; empty if there is none."""
+def tail(log: Path, *, start: int = 0, size: int = 16384) -> str:
+    """The last `size` bytes of a log, from byte `start` at the earliest; empty if there is none."""
     try:
         with log.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
-            stream.seek(max(since, end - size))
+            stream.seek(max(start, end - size))
             return stream.read().decode(errors="replace")
     except OSError:
         return ""
@@ -302,7 +302,7 @@ def _size(path: Path) -> int:
 
 def _remedy(text: str) -> str:
     lower = text.lower()
-    return next((f": {known}" for words, known in _KNOWN.items() if words in lower), "")
+    return next((f": {remedy}" for words, remedy in _KNOWN.items() if words in lower), "")
 
 
 def _ending(code: int | None) -> str:

@@ -7,12 +7,12 @@ import json
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fairlead.clusters import joined_logs
-from fairlead.clusters.base import OpaServer, ReportingServer
+from fairlead.clusters.base import OpaServer, Server
 from fairlead.clusters.embedded import (
     access_server,
     balancer,
@@ -20,7 +20,6 @@ from fairlead.clusters.embedded import (
     mounts,
     ports,
     replica_plan,
-    shadow_server,
 )
 from fairlead.clusters.embedded.remembering import RememberingCluster
 from fairlead.clusters.embedded.replica_plan import BALANCER, KINDS, Replica
@@ -28,12 +27,11 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment import sidecars
-from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
     NAMESPACE,
     PYTHON_ENGINE,
-    SHADOW,
     TLS_SECRET,
     TOKEN_SECRET,
 )
@@ -59,26 +57,23 @@ class EmbeddedCluster(RememberingCluster):
 
     examined = False
     usual = sidecars.DEFAULT_EMBEDDED
-    # The nodes are simulated, so that a pod of OPA would only seem to run: the Deployment is scaled
-    # to zero.
-    replicas = 0
 
-    @property
-    def webhook_url(self) -> str:
-        """The URL of the proxy, or of the balancer if there are several OPAs, on loopback."""
+    def webhook_url(self, sidecar: Sidecar) -> str:
+        """The URL of the proxy, of the balancer if there are several OPAs, or of the server in
+        Python, on loopback.
+        """
         plan = self._plan()
-        if self._in_python:
-            return f"https://{ports.HOST}:{plan[_SERVE]}/"
-        return f"https://{ports.HOST}:{plan[BALANCER] or plan['proxies'][0]}/"
+        port = plan[BALANCER] or plan["proxies"][0]
+        if sidecar.engine == PYTHON_ENGINE:
+            port = self._port_of_python()
+        return f"https://{ports.HOST}:{port}/"
 
-    @property
-    def shadow_url(self) -> str:
-        """The URL of `fairlead shadow`, on loopback."""
+    def _port_of_python(self) -> int:
         plan = self._plan()
-        if SHADOW not in plan:
-            (plan[SHADOW],) = self.free_ports(1)
+        if _SERVE not in plan:
+            (plan[_SERVE],) = self.free_ports(1)
             self._remember("pods", plan)
-        return f"https://{ports.HOST}:{plan[SHADOW]}/"
+        return int(plan[_SERVE])
 
     @property
     def sidecar(self) -> Sidecar:
@@ -91,10 +86,7 @@ class EmbeddedCluster(RememberingCluster):
         is not available.
         """
         sidecar.command()
-        plan = {**self._plan(), "sidecar": sidecar.name}
-        if sidecar.engine == PYTHON_ENGINE and _SERVE not in plan:
-            (plan[_SERVE],) = self.free_ports(1)
-        self._remember("pods", plan)
+        self._remember("pods", {**self._plan(), "sidecar": sidecar.name})
 
     def planned(self) -> bool:
         """Whether OPAs run beside this cluster, or are about to."""
@@ -142,31 +134,9 @@ class EmbeddedCluster(RememberingCluster):
             backends = [
                 f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
             ]
-            listen = self.webhook_url.removeprefix("https://").rstrip("/")
+            listen = self.webhook_url(self.sidecar).removeprefix("https://").rstrip("/")
             argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
             self._run(BALANCER, argv, progress, ready=f"tcp://{listen}")
-
-    def shadow(self, tls: Tls | None, *, progress: Progress) -> None:
-        """See fairlead.clusters.base.Cluster. No kubelet renews its certificate: a deployment
-        does.
-        """
-        if tls is None:
-            self._stop_servers([SHADOW])
-            return
-        replica, kubeconfig = self._replicas()[0], self.path / "shadow.kubeconfig"
-        server = shadow_server.planned(self.shadow_url, self.path / "mounted" / SHADOW, tls)
-        argv = server.argv(self.webhook_url, replica.ca, kubeconfig, progress)
-        if not self._runs(SHADOW, argv, {}):
-            self.service_account_kubeconfig(NAMESPACE, SHADOW, kubeconfig)
-        self._run(
-            SHADOW,
-            argv,
-            progress,
-            ready=server.probe.url,
-            ca=server.ca,
-            probe=server.probe,
-            deadline=server.probe.startup,
-        )
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA that was started."""
@@ -183,11 +153,11 @@ class EmbeddedCluster(RememberingCluster):
             if replica.opa in running
         ]
 
-    def sidecars(self) -> Sequence[ReportingServer]:
+    def sidecars(self) -> Sequence[Server]:
         """Every sidecar that was started and reports its health."""
         running = self.servers()
         return [
-            ReportingServer(
+            Server(
                 f"https://{replica.sidecar_address}",
                 replica.ca,
                 running[replica.sidecar]["pid"],
@@ -197,14 +167,14 @@ class EmbeddedCluster(RememberingCluster):
             if replica.sidecar in running and self.sidecar.look_up
         ]
 
-    def access_controllers(self) -> Sequence[ReportingServer]:
+    def access_controllers(self) -> Sequence[Server]:
         """The controller, if it was started."""
         running = self.servers()
         if ACCESS not in running:
             return []
         replica, server = self._access_server()
         url = f"https://{server.address}"
-        return [ReportingServer(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
+        return [Server(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
@@ -247,23 +217,15 @@ class EmbeddedCluster(RememberingCluster):
             self._serve_proxy(replica, progress, reviews=flags.PLACEMENT_POLICIES in started)
             progress.finish(replica.opa, "restarted")
 
-    def namespaces(self) -> dict[str, Any]:
-        """See fairlead.clusters.base.Cluster."""
-        objects = self.objects()
-        return {
-            namespace["metadata"]["name"]: namespace
-            for namespace in objects.list("v1", "Namespace", None)
-        }
-
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
         names = list(self.servers())
-        chosen = (
+        servers = (
             [getattr(replica, server) for replica in self._replicas()]
             if server in KINDS
             else [ACCESS if server == "controller" else server]
         )
-        for name in chosen:
+        for name in servers:
             if name not in names:
                 raise UsageError(
                     f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}"
@@ -271,25 +233,30 @@ class EmbeddedCluster(RememberingCluster):
             if not self.log(name).exists():
                 raise UsageError(f"{self.log(name)}: there is no log of {name} any more")
         return joined_logs.merged(
-            chosen, lambda name: _tail(self.log(name), lines, follow), follow=follow
+            servers, lambda name: _tail(self.log(name), lines, follow), follow=follow
         )
 
     def log(self, server: str) -> Path:
         """The file of a server's output; for a kind with several servers, that of the first."""
         return super().log(getattr(self._replicas()[0], server) if server in KINDS else server)
 
-    def retire(self, wait: Callable[[], None]) -> None:
+    def retiring(self) -> bool:
+        """See fairlead.clusters.base.Cluster."""
+        return bool(self.servers().keys() & set(self._replaced()))
+
+    def retire(self) -> None:
         """See fairlead.clusters.base.Cluster. Raises FairleadError."""
-        others = self._of_opa() if self._in_python else [_SERVE]
-        if self.servers().keys() & set(others):
-            wait()
-            self._stop_servers(others)
+        self._stop_servers(self._replaced())
+
+    def _replaced(self) -> list[str]:
+        """The names of the servers that an engine other than the chosen one has."""
+        return self._of_opa() if self._in_python else [_SERVE]
 
     def stop(self) -> None:
         """Stop every OPA, proxy and sidecar, and what else decides or leads to it. Raises
         FairleadError.
         """
-        self._stop_servers([ACCESS, SHADOW, _SERVE, *self._of_opa(), KUBELET])
+        self._stop_servers([ACCESS, _SERVE, *self._of_opa(), KUBELET])
 
     def _of_opa(self) -> list[str]:
         """The names of all servers that may run with OPA, in the order in which to stop them."""
@@ -298,7 +265,7 @@ class EmbeddedCluster(RememberingCluster):
             BALANCER,
             *(replica.proxy for replica in replicas),
             *(replica.opa for replica in replicas),
-            *(name for each in replicas for name in (each.sidecar, *each.other_sidecars)),
+            *(name for entry in replicas for name in (entry.sidecar, *entry.other_sidecars)),
         ]
 
     def _secret(self, name: str) -> dict[str, bytes]:
@@ -316,7 +283,7 @@ class EmbeddedCluster(RememberingCluster):
         """Start the kubelet, which writes the Secrets for every replica, and for the controller of
         access.
         """
-        keys, service = self._pki(), settings.decision_logs.service
+        service = settings.decision_logs.service
         volumes = [
             mount
             for replica in self._replicas()
@@ -325,10 +292,7 @@ class EmbeddedCluster(RememberingCluster):
         if settings.access and settings.access.own_controller:
             volumes.append(access_server.volume(self._access_folder))
         options = {
-            "url": self._url(),
-            "ca": str(keys.ca),
-            "cert": str(keys.cert("admin")),
-            "key": str(keys.key("admin")),
+            "kubeconfig": str(self.kubeconfig),
             "namespace": NAMESPACE,
             "volumes": [vars(mount) for mount in volumes],
         }
@@ -347,7 +311,7 @@ class EmbeddedCluster(RememberingCluster):
             **arguments.OPA_ENVIRONMENT,
             **sidecar.opa_environment(files, replica.sidecar_address),
         }
-        again = replica.opa in self.servers()
+        is_running = replica.opa in self.servers()
         ready, probe = (
             f"https://{replica.opa_address}/health",
             replica.probe(arguments.OPA_LIVENESS),
@@ -366,9 +330,9 @@ class EmbeddedCluster(RememberingCluster):
             *([f"{flags.OPA_PROGRAM}={program}"] if settings.placement_policies else []),
             *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
-        for other in replica.other_sidecars:
-            if other in self.servers():
-                self.stop_server(other)
+        for former_sidecar in replica.other_sidecars:
+            if former_sidecar in self.servers():
+                self.stop_server(former_sidecar)
         if not self._runs(replica.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
         self._remember(f"{replica.sidecar}-read", mounts.read_once(files))
@@ -383,7 +347,7 @@ class EmbeddedCluster(RememberingCluster):
             ca=replica.ca,
             probe=replica.probe(sidecar.liveness),
         )
-        if started and again:
+        if started and is_running:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
     def _serve_access(self, settings: Settings, progress: Progress) -> None:
@@ -393,7 +357,7 @@ class EmbeddedCluster(RememberingCluster):
             return
         replica, server = self._access_server()
         kubeconfig = self.path / "access.kubeconfig"
-        argv = server.argv(settings.access, self.webhook_url, kubeconfig)
+        argv = server.argv(settings.access, self.webhook_url(self.sidecar), kubeconfig)
         if not self._runs(ACCESS, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, ACCESS, kubeconfig)
         self._run(
@@ -475,7 +439,7 @@ class EmbeddedCluster(RememberingCluster):
 
     def _replicas(self) -> list[Replica]:
         if self._in_python:
-            return [replica_plan.in_place_of_opa(self._plan()[_SERVE], self.path / "mounted")]
+            return [replica_plan.in_place_of_opa(self._port_of_python(), self.path / "mounted")]
         return replica_plan.of(self._plan(), self.sidecar, self.path / "mounted")
 
     def _plan(self) -> dict[str, Any]:
@@ -485,9 +449,6 @@ class EmbeddedCluster(RememberingCluster):
         plan: dict[str, Any] | None = self._remembered("pods")
         if plan is None:
             plan = self._planned(1)
-            self._remember("pods", plan)
-        if "proxies" not in plan:  # an older version of Fairlead started it
-            plan["proxies"] = self.free_ports(len(plan["ports"]))
             self._remember("pods", plan)
         return plan
 

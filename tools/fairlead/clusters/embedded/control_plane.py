@@ -13,7 +13,11 @@ from pathlib import Path
 from fairlead.clusters.embedded.pki import Pki
 from fairlead.clusters.embedded.ports import HOST
 
-PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok")
+ADMISSION = ("etcd", "kube-apiserver")
+"""The servers that answer requests; each starts once the one before it is ready."""
+WORKLOADS = ("kube-controller-manager", "kube-scheduler", "kwok")
+"""The servers that run what the API server has stored."""
+PROGRAMS = (*ADMISSION, *WORKLOADS)
 PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok")
 SERVICE_CIDR = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"
@@ -28,7 +32,8 @@ the node over."""
 class ControlPlane:
     """All that the argument lists are made of; `ports` has one for each name in PORTS.
 
-    `further` are more flags and their values, or other values, by server.
+    `further` are more flags and their values, or other values, by server. Without `workloads`, only
+    the servers of ADMISSION run.
     """
 
     programs: Mapping[str, Path]
@@ -37,6 +42,7 @@ class ControlPlane:
     data: Path
     kwok_config: Path
     further: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    workloads: bool = True
 
     @property
     def url(self) -> str:
@@ -122,6 +128,9 @@ class ControlPlane:
             # At that address it finds kwok, which says at once that it has no logs.
             "kubelet-preferred-address-types": "ExternalDNS",
             "profiling": "false",
+            # The plugin refuses pods in a namespace without the service account `default`, which
+            # the controller manager makes.
+            **({} if self.workloads else {"disable-admission-plugins": "ServiceAccount"}),
         }
 
     def _scheduler(self) -> dict[str, object]:

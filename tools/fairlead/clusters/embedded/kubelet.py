@@ -1,8 +1,8 @@
 """Copies Secrets to the folders where OPA's pods would mount them, now and whenever they change.
 
-Run as `python -m fairlead.clusters.embedded.kubelet JSON`, with {url, ca, cert, key, namespace,
-volumes: [{folder, secret, keys}]}: `keys` are the keys of the Secret that the folder shows, null
-for all. Nothing else writes into these folders: whoever changes a Secret, a keeper in a sidecar or
+Run as `python -m fairlead.clusters.embedded.kubelet JSON`, with {kubeconfig, namespace, volumes:
+[{folder, secret, keys}]}: `keys` are the keys of the Secret that the folder shows, null for all.
+Nothing else writes into these folders: whoever changes a Secret, a keeper in a sidecar or
 a command, changes it in the API server.
 """
 
@@ -18,10 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.clusters.embedded import kube, volume
+from fairlead.clusters.embedded import volume
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
+from fairlead.kube import api_paths
+from fairlead.kube.clients import Objects
 
+_SECONDS = 300
+"""Seconds of one watch request."""
 AGAIN = 0.2
 """Seconds until the next attempt after the API server did not answer, or no longer knows a
 version."""
@@ -50,17 +54,15 @@ class Volume:
         )
 
 
-def follow(api: kube.Api, namespace: str, volumes: list[Volume]) -> None:
+def follow(objects: Objects, namespace: str, volumes: list[Volume]) -> None:
     """Write the Secrets, and each change from then on, until the API server ends the watch.
     Raises FairleadError.
     """
-    path = f"/api/v1/namespaces/{namespace}/secrets"
-    secrets = api.get(path)
-    for secret in secrets["items"]:
+    path = api_paths.joined("v1", namespace, "secrets")
+    versions: list[str] = []
+    for secret in objects.collection(path, {}, version=versions.append):
         _show(secret, volumes)
-    for event, secret in api.events(path, secrets["metadata"]["resourceVersion"]):
-        if event == "ERROR":
-            raise FairleadError(f"watching Secrets: {secret.get('message')}")
+    for event, secret in objects.events(path, {}, versions[-1], seconds=_SECONDS):
         if event in ("ADDED", "MODIFIED"):
             _show(secret, volumes)
 
@@ -81,14 +83,12 @@ def _log(text: str) -> None:
 def main() -> None:
     """Follow for ever."""
     options = json.loads(sys.argv[1])
-    api = kube.Api(
-        options["url"], Path(options["ca"]), (Path(options["cert"]), Path(options["key"]))
-    )
+    objects = Objects(Path(options["kubeconfig"]))
     volumes = [Volume(**fields) for fields in options["volumes"]]
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                follow(api, options["namespace"], volumes)
+                follow(objects, options["namespace"], volumes)
             except (FairleadError, OSError) as error:
                 _log(str(error))
                 time.sleep(AGAIN)

@@ -29,11 +29,11 @@ def volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
     return [*mounts, Volume(str(files.logs), logs)] if logs else mounts
 
 
-def wait_for(mounted: Iterable[tuple[Path, Mapping[str, bytes]]], what: str) -> None:
+def wait_for(mounted: Iterable[tuple[Path, Mapping[str, bytes]]], title: str) -> None:
     """Return when each folder holds these contents, key -> data. Raises FairleadError."""
     for folder, contents in mounted:
         holds = functools.partial(_holds, folder, contents)
-        waiting.until(holds, deadline=DEADLINE, what=f"{what} are mounted", pause=0.02)
+        waiting.until(holds, deadline=DEADLINE, what=f"{title} are mounted", pause=0.02)
 
 
 def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
@@ -45,8 +45,8 @@ def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
 def read_once(files: arguments.Files) -> str:
     """A digest of what a sidecar reads only when it starts: its token and its CAs."""
-    read = (
+    contents = (
         volume.read(Path(files.token)).get("token", b""),
         volume.read(Path(files.tls)).get("ca.crt", b""),
     )
-    return hashlib.sha256(b"".join(read)).hexdigest()
+    return hashlib.sha256(b"".join(contents)).hexdigest()

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead.clusters.embedded.client import POLL
-from fairlead.clusters.embedded.kube import Api
 from fairlead.common.errors import FairleadError, UsageError
+from fairlead.kube.clients import Objects
 
 Taint = Mapping[str, str]
-_NODES = "/api/v1/nodes"
 
 
 def manifests(
@@ -54,18 +53,19 @@ def manifests(
     return list(nodes.values())
 
 
-def add(api: Api, manifests: Sequence[dict[str, Any]], deadline: float) -> None:
+def add(objects: Objects, manifests: Sequence[dict[str, Any]], deadline: float) -> None:
     """Create the nodes of `manifests` and wait until pods can be scheduled onto each. Safe to
     repeat.
 
     Raises FairleadError that names the nodes that are not ready within `deadline` seconds.
     """
     for node in manifests:
-        api.apply(f"{_NODES}/{node['metadata']['name']}", node)
+        objects.apply(node)
     names = {node["metadata"]["name"] for node in manifests}
     end = time.monotonic() + deadline
     while names:
-        names -= {node["metadata"]["name"] for node in api.get(_NODES)["items"] if _ready(node)}
+        nodes = objects.list("v1", "Node", None)
+        names -= {node["metadata"]["name"] for node in nodes if _ready(node)}
         if names and time.monotonic() > end:
             raise FairleadError(
                 f"not ready within {deadline:.0f} s: node {', '.join(sorted(names))}; see the logs "

@@ -36,20 +36,20 @@ def free_ports(count: int) -> list[int]:
         candidates = list(range(_LOWEST, _HIGHEST + 1))
     # Shuffled, so that ports rarely clash if the file of given ones cannot be written.
     random.shuffle(candidates)
-    with _given() as given, contextlib.ExitStack() as held:
+    with _given() as recent, contextlib.ExitStack() as stack:
         ports: list[int] = []
         for port in candidates:
             if len(ports) == count:
                 break
-            if str(port) in given:
+            if str(port) in recent:
                 continue
-            holder = held.enter_context(socket.socket(socket.AF_INET))
+            holder = stack.enter_context(socket.socket(socket.AF_INET))
             try:
                 holder.bind((HOST, port))
             except OSError:
                 continue
             ports.append(port)
-        given |= {str(port): time.time() + _KEPT for port in ports}
+        recent |= {str(port): time.time() + _KEPT for port in ports}
     if len(ports) < count:
         raise FairleadError(
             f"only {len(ports)} of {count} ports are free on {HOST}: stop some servers and try "
@@ -63,23 +63,23 @@ def _given() -> Iterator[dict[str, float]]:
     """The ports that were given out recently, each with the time (time.time) at which it is
     free again. What the caller adds is saved.
     """
-    given: dict[str, float] = {}
+    recent: dict[str, float] = {}
     file = paths.cache() / "ports.json"
     with contextlib.ExitStack() as lock:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             lock.enter_context(locks.exclusive(file, create=file.touch))
         except OSError:  # servers can start even if the cache cannot be written
-            yield given
+            yield recent
             return
         with contextlib.suppress(ValueError, AttributeError, TypeError):
-            given |= {
-                port: until
-                for port, until in json.loads(file.read_text(encoding="ascii")).items()
-                if 0 < until - time.time() <= _KEPT
+            recent |= {
+                port: end
+                for port, end in json.loads(file.read_text(encoding="ascii")).items()
+                if 0 < end - time.time() <= _KEPT
             }
-        yield given
-        file.write_text(json.dumps(given), encoding="ascii")
+        yield recent
+        file.write_text(json.dumps(recent), encoding="ascii")
 
 
 def _ephemeral() -> tuple[int, int]:

@@ -65,18 +65,18 @@ def started(pid: int) -> str | None:
 
 def _started_by_ps(pid: int) -> str | None:
     command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    state, _, when = done.stdout.strip().partition(" ")
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    state, _, when = completed.stdout.strip().partition(" ")
     return None if not when or state.startswith("Z") else when.strip()
 
 
-def alive(pid: int | None, since: str | None) -> bool:
-    """Whether `pid` is still the process that was started at `since`."""
-    return pid is not None and since is not None and started(pid) == since
+def alive(pid: int | None, start: str | None) -> bool:
+    """Whether `pid` is still the process that was started at `start`."""
+    return pid is not None and start is not None and started(pid) == start
 
 
-def send(pid: int | None, since: str | None, number: signal.Signals) -> bool:
-    """Send the signal `number` to `pid` if it is still the process started at `since`;
+def send(pid: int | None, start: str | None, number: signal.Signals) -> bool:
+    """Send the signal `number` to `pid` if it is still the process started at `start`;
     returns whether it is.
     """
     if pid is None:
@@ -87,7 +87,7 @@ def send(pid: int | None, since: str | None, number: signal.Signals) -> bool:
     except OSError:
         return False
     try:
-        if not alive(pid, since):
+        if not alive(pid, start):
             return False
         with contextlib.suppress(ProcessLookupError):
             if sys.platform == "linux":

@@ -49,11 +49,11 @@ class RememberingCluster(BareCluster):
             if name in running:
                 self.stop_server(name)
 
-    def _remembered(self, what: str) -> Any:
+    def _remembered(self, name: str) -> Any:
         try:
-            return json.loads((self.path / f"{what}.json").read_text())
+            return json.loads((self.path / f"{name}.json").read_text())
         except FileNotFoundError:
             return None
 
-    def _remember(self, what: str, value: Any) -> None:
-        atomic_files.write_private(self.path / f"{what}.json", json.dumps(value).encode())
+    def _remember(self, name: str, value: Any) -> None:
+        atomic_files.write_private(self.path / f"{name}.json", json.dumps(value).encode())

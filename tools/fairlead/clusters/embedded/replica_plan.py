@@ -81,7 +81,7 @@ def planned(sidecar: Sidecar, free_ports: Sequence[int]) -> dict[str, Any]:
 
 def of(plan: Mapping[str, Any], sidecar: Sidecar, mounted: Path) -> list[Replica]:
     """The replicas of a plan, with this kind of sidecar; `mounted` is the folder of their files."""
-    chosen = plan["ports"]
+    opa_ports = plan["ports"]
     return [
         Replica(
             f"opa{suffix}",
@@ -94,7 +94,7 @@ def of(plan: Mapping[str, Any], sidecar: Sidecar, mounted: Path) -> list[Replica
             _files(mounted / f"opa{suffix}"),
         )
         for suffix, (opa_port, sidecar_port), proxy_port in zip(
-            _suffixes(len(chosen)), chosen, plan["proxies"], strict=True
+            _suffixes(len(opa_ports)), opa_ports, plan["proxies"], strict=True
         )
     ]
 

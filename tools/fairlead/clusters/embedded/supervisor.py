@@ -182,8 +182,8 @@ class _Supervisor:
             self._save_if_possible()
 
     def _until_next_restart(self) -> float | None:
-        due = [server.due for server in self.servers.values() if server.due is not None]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        times = [server.due for server in self.servers.values() if server.due is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _end(self) -> None:
         """Stop all servers in the reverse order of their start, as each may need the earlier
@@ -217,8 +217,8 @@ class _Supervisor:
             _tell(f"{process_list.FILE} cannot be written: {error}")
 
 
-def _server(*, probe: dict[str, Any] | None = None, **how: Any) -> Server:
-    return Server(**how, probe=Probe(**probe) if probe else None)
+def _server(*, probe: dict[str, Any] | None = None, **fields: Any) -> Server:
+    return Server(**fields, probe=Probe(**probe) if probe else None)
 
 
 def _listen(name: str) -> socket.socket:
@@ -232,10 +232,10 @@ def _listen(name: str) -> socket.socket:
 
 
 def _leave_standard_streams() -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):
-        os.dup2(nothing, stream)
-    os.close(nothing)
+        os.dup2(null, stream)
+    os.close(null)
 
 
 def _tell(text: str) -> None:

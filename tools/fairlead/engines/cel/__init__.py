@@ -16,7 +16,8 @@ from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live import clusters, custom_resources, marker
 from fairlead.engines.live.scene import Scene
 from fairlead.engines.live.worlds import World, create
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
 from fairlead.settings.models import Settings
@@ -44,9 +45,9 @@ class CelEngine:
         rendered = manifests.render(active, settings)
         return [
             *_definitions(rendered),
-            *(each.parameters for each in rendered if each.parameters is not None),
-            *(policy for each in rendered for policy in each.policies),
-            *(binding for each in rendered for binding in each.bindings),
+            *(instance.parameters for instance in rendered if instance.parameters is not None),
+            *(policy for instance in rendered for policy in instance.policies),
+            *(binding for instance in rendered for binding in instance.bindings),
         ]
 
     def inexpressible(self, case: Case) -> str | None:
@@ -58,14 +59,14 @@ class CelEngine:
         world = World(self._folder, manifests.render)
         groups = {case.name: world.add(case) for case in cases}
         with self._running(progress) as cluster:
-            rest = clusters.rest(cluster)
-            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
-            own = self._cluster is None
+            api = clusters.api(cluster)
+            custom_resources.serve(api, custom_resources.of(cases, self._folder))
+            is_own = self._cluster is None
             with (
-                _created(world, rest, progress, stay=own) as parameters,
-                marker.placed(rest, mutating=True, parameters=parameters) as in_force,
+                _created(world, api, progress, stay=is_own) as parameters,
+                marker.placed(api, mutating=True, parameters=parameters) as in_force,
             ):
-                scene = Scene(rest, in_force)
+                scene = Scene(api, in_force)
                 for case in cases:
                     decided = scene.decide(case, (groups[case.name],))
                     yield case, inexpressible.outcome(case, decided, _FAILED)
@@ -76,28 +77,28 @@ class CelEngine:
 
 def _definitions(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
     """The kinds of parameters, each once."""
-    every = [each.definition for each in rendered if each.definition is not None]
-    return list({each["metadata"]["name"]: each for each in every}.values())
+    definitions = [instance.definition for instance in rendered if instance.definition is not None]
+    return list({instance["metadata"]["name"]: instance for instance in definitions}.values())
 
 
 @contextmanager
 def _created(
-    world: World[Rendered], rest: Rest, progress: Progress, *, stay: bool
+    world: World[Rendered], api: Objects, progress: Progress, *, stay: bool
 ) -> Iterator[list[dict[str, Any]]]:
     """All policies during the block, which gets their parameters, in the order of creation.
     Afterwards only the kinds of parameters stay, unless everything may `stay`. Raises
     FairleadError.
     """
-    custom_resources.serve(rest, _definitions([instance.rendered for instance in world]))
+    custom_resources.serve(api, _definitions([instance.rendered for instance in world]))
     parameters = together.parameters(world)
     with ExitStack() as stack:
 
         def create_at(path: str, manifest: dict[str, Any]) -> None:
-            create(rest, path, manifest)
-            stack.callback(rest.call, "DELETE", f"{path}/{manifest['metadata']['name']}")
+            create(api, path, manifest)
+            stack.callback(api.request, "DELETE", f"{path}/{manifest['metadata']['name']}")
 
-        for each in parameters:
-            create_at(f"/apis/{each['apiVersion']}/{each['kind'].lower()}", each)
+        for parameter in parameters:
+            create_at(f"/apis/{parameter['apiVersion']}/{parameter['kind'].lower()}", parameter)
         for number, objects in enumerate(together.policies(world)):
             progress.update("cel", "creating the policies", done=number, total=len(world))
             for manifest in objects:

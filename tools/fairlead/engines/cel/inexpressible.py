@@ -21,11 +21,11 @@ def reason(case: Case, folder: Path | None) -> str | None:
     names = {**case.names(), "settings": case.settings.document()}
     for instance in active:
         if instance.intent.name == case.intent:
-            why = definitions.reason(
+            text = definitions.reason(
                 instance.intent, {**names, "parameters": dict(instance.parameters)}
             )
-            if why:
-                return why
+            if text:
+                return text
     return None
 
 

@@ -42,10 +42,10 @@ def value(of: Any) -> str:
 
 def _alike(values: Sequence[Any]) -> Iterable[str]:
     """The literals of values that stand beside each other, which have to be of one type."""
-    literals = [value(each) for each in values]
+    literals = [value(text) for text in values]
     if len({_type(literal) for literal in literals}) <= 1:
         return literals
-    return (each if each.startswith("dyn(") else f"dyn({each})" for each in literals)
+    return (text if text.startswith("dyn(") else f"dyn({text})" for text in literals)
 
 
 def _type(literal: str) -> str:

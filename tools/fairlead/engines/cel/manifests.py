@@ -16,8 +16,8 @@ from fairlead.engines.cel.definition import Definition
 from fairlead.engines.cel.policies import Policy
 from fairlead.policy import bundles
 from fairlead.policy.instances import Instance
+from fairlead.policy.intents import Intent
 from fairlead.policy.parameter_rules import structural
-from fairlead.settings.intents import Intent
 from fairlead.settings.models import Settings
 
 VERSION = "v1"
@@ -43,18 +43,18 @@ class Rendered:
 
 def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
     """The instances that can be expressed in CEL, in their order. Raises InputError."""
-    read = bundles.settings_document(settings, active)
+    document = bundles.settings_document(settings, active)
     rendered = []
     for instance in active:
         definition = definitions.of(instance.intent)
         if definition is not None:
-            rendered.append(_Instance(instance, definition, settings, read).rendered())
+            rendered.append(_Instance(instance, definition, settings, document).rendered())
     return rendered
 
 
 def _definition_of(intent: Intent, definition: Definition) -> dict[str, Any] | None:
     """The CustomResourceDefinition of an intent's parameters; None if it has none."""
-    schema = structural(intent.schema)
+    schema = structural(intent.facts.parameters_schema)
     properties = dict(schema.get("properties", {}))
     required = list(schema.get("required", []))
     if definition.settings:
@@ -106,12 +106,12 @@ class _Instance:
     def rendered(self) -> Rendered:
         definition = _definition_of(self.instance.intent, self.definition)
         values = policies.parameters(self.instance, self.definition, self.read)
-        every = [
+        parts = [
             (_kind_of(policy), policy.name, _actions(policy), spec)
             for policy in policies.of(self.instance, self.definition, self.settings)
             for spec in (self._spec(policy, parametrised=definition is not None),)
         ]
-        content = json.dumps([definition, values, every], sort_keys=True)
+        content = json.dumps([definition, values, parts], sort_keys=True)
         revision = digest(content.encode())[:12]
         parameters = None
         if definition is not None:
@@ -127,13 +127,13 @@ class _Instance:
                 "parameterNotFoundAction": "Deny",
             }
         }
-        named, bindings = [], []
-        for kind, base, actions, spec in every:
+        policies_, bindings = [], []
+        for kind, base, actions, spec in parts:
             name = f"{base}.{revision}"
-            named.append(_object(kind, self._metadata(name), spec))
-            bound = {"policyName": name, **(reference or {}), **actions}
-            bindings.append(_object(f"{kind}Binding", self._metadata(base), bound))
-        return Rendered(definition, parameters, named, bindings)
+            policies_.append(_object(kind, self._metadata(name), spec))
+            binding_spec = {"policyName": name, **(reference or {}), **actions}
+            bindings.append(_object(f"{kind}Binding", self._metadata(base), binding_spec))
+        return Rendered(definition, parameters, policies_, bindings)
 
     def _spec(self, policy: Policy, *, parametrised: bool) -> dict[str, Any]:
         kind = {"apiVersion": f"{PARAMETERS_GROUP}/{VERSION}", "kind": _kind(self.instance.intent)}

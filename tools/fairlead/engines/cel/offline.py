@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Undecided
-from fairlead.kube.rest import DENIAL
+from fairlead.kube.responses import DENIAL
 from fairlead.programs import matcher
 
 

@@ -28,7 +28,7 @@ class Rendered:
 
 def render(active: Sequence[Instance], settings: Settings, bundle: Bundle) -> list[Rendered]:
     """The instances, in their order. Raises InputError, and FairleadError with OPA's message."""
-    read = bundles.settings_document(settings, active)
+    document = bundles.settings_document(settings, active)
     rendered = []
     for instance in active:
         definition = definitions.of(instance.intent)
@@ -36,7 +36,7 @@ def render(active: Sequence[Instance], settings: Settings, bundle: Bundle) -> li
         rendered.append(
             Rendered(
                 constraints.template(instance.intent, code),
-                list(constraints.constraints(instance, settings, read, code)),
+                list(constraints.constraints(instance, settings, document, code)),
                 list(mutators.render(instance, definition, settings)) if definition else [],
             )
         )
@@ -54,9 +54,9 @@ def refused(active: Sequence[Instance], settings: Settings, bundle: Bundle) -> I
 
 def in_order(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them."""
-    templates = {each.template["metadata"]["name"]: each.template for each in rendered}
+    templates = {instance.template["metadata"]["name"]: instance.template for instance in rendered}
     return [
         *templates.values(),
-        *(mutator for each in rendered for mutator in each.mutators),
-        *(constraint for each in rendered for constraint in each.constraints),
+        *(mutator for instance in rendered for mutator in instance.mutators),
+        *(constraint for instance in rendered for constraint in instance.constraints),
     ]

@@ -12,7 +12,7 @@ from fairlead.deployment.names import EXEMPT, INTENT_LABEL, PART_OF
 from fairlead.engines.gatekeeper import definition as definitions
 from fairlead.engines.gatekeeper.definition import Definition, Mutator
 from fairlead.policy.instances import Instance
-from fairlead.settings.intents import Request
+from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
 
 VERSION = "mutations.gatekeeper.sh/v1"
@@ -40,14 +40,16 @@ def render(
     """The mutators of an instance. Raises InputError."""
     intent = instance.intent
     for mutator in definition.mutators:
-        for chosen in definitions.combinations(intent, mutator.each, names(instance, settings)):
-            if definitions.evaluated(intent, mutator.when, chosen):
-                yield _mutator(instance, mutator, chosen)
+        for values in definitions.combinations(intent, mutator.each, names(instance, settings)):
+            if definitions.evaluated(intent, mutator.when, values):
+                yield _mutator(instance, mutator, values)
 
 
-def _mutator(instance: Instance, mutator: Mutator, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _mutator(
+    instance: Instance, mutator: Mutator, combination: Mapping[str, Any]
+) -> dict[str, Any]:
     values = definitions.evaluated(
-        instance.intent, mutator.model_dump(exclude={"when", "each"}, by_alias=True), chosen
+        instance.intent, mutator.model_dump(exclude={"when", "each"}, by_alias=True), combination
     )
     request = _request(instance, values["request"])
     (kind,) = request.kinds
@@ -75,7 +77,7 @@ def _request(instance: Instance, name: str | None) -> Request:
         if request.name == name and len(request.kinds) == 1:
             return request
     raise InputError(
-        instance.intent.source, f"METADATA: no request is named {name} and has just one kind"
+        instance.intent.source, f"requests: none is named {name} and has just one kind"
     )
 
 

@@ -29,20 +29,20 @@ def of_instance(
 ) -> Iterator[Mistake]:
     """What concerns one instance."""
     at = ("intents", instance.name)
-    where = f"intents.{instance.name}"
+    key = f"intents.{instance.name}"
     off = f"switch the intent off (`{instance.name}: false`)"
     for name in code.unavailable:
-        yield Mistake(at, f"{where}: it uses {name}, which Gatekeeper does not have: {off}")
-    mutated = {each.request for each in definition.mutators} if definition else set()
-    if definition is None and any("mutating" in each.webhooks for each in instance.requests):
+        yield Mistake(at, f"{key}: it uses {name}, which Gatekeeper does not have: {off}")
+    mutated = {mutator.request for mutator in definition.mutators} if definition else set()
+    if definition is None and any("mutating" in mutator.webhooks for mutator in instance.requests):
         yield Mistake(
             at,
-            f"{where}: it changes objects, and {instance.intent.name} has no {definitions.FILE}, "
+            f"{key}: it changes objects, and {instance.intent.name} has no {definitions.FILE}, "
             f"which says by which mutators: add it, or {off}",
         )
     for request in installation.unasked(instance, mutated):
-        asked = f"it decides on {request}, about which Gatekeeper is not asked"
-        yield Mistake(at, f"{where}: {asked}: {off}")
+        problem = f"it decides on {request}, about which Gatekeeper is not asked"
+        yield Mistake(at, f"{key}: {problem}: {off}")
     if definition is None:
         return
     names = mutators.names(instance, settings)
@@ -54,6 +54,6 @@ def of_instance(
         if definition.mutators and getattr(instance.exempt, field):
             yield Mistake(
                 (*at, "exempt", field),
-                f"{where}.exempt.{field}: a mutator of Gatekeeper does not know who sends a "
+                f"{key}.exempt.{field}: a mutator of Gatekeeper does not know who sends a "
                 "request: exempt namespaces instead",
             )

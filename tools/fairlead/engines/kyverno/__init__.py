@@ -1,88 +1,27 @@
-"""The engine `kyverno`: Kyverno's policies, enforced by its own admission controller."""
+"""The engine `kyverno`: Kyverno's policies, which its own admission controller enforces."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.cel import inexpressible, policies
-from fairlead.engines.kyverno import controller, manifests, marker
-from fairlead.engines.kyverno.manifests import Rendered
-from fairlead.engines.live import clusters, custom_resources
-from fairlead.engines.live import marker as native_marker
-from fairlead.engines.live.scene import Scene
-from fairlead.engines.live.worlds import World, create
-from fairlead.kube.rest import Rest
-from fairlead.policy.cases import Case
+from fairlead.engines.cel import policies
+from fairlead.engines.kyverno import manifests
 from fairlead.policy.instances import Instance
 from fairlead.settings.models import Settings
 
-# How Kyverno and API servers word that an expression or Kyverno failed, which is no decision.
-_FAILED = re.compile(
-    r"Policy \S+ error: |Errors: \[|failed to evaluate|failed to convert|failed calling webhook"
-)
-_PATIENCE = 30
-"""Seconds that the API server waits for Kyverno, whatever the case's settings say: a busy machine
-is no reason to refuse. It is the longest time that an API server allows."""
 
-
-class KyvernoEngine:
-    """Sends every request as a dry run to the API server of `cluster`, or of a new embedded one,
-    which asks Kyverno. The policies of all settings are in force at once: those of each concern
-    only its own requests, by a group of the user.
-    """
+class KyvernoRenderer:
+    """Renders the intents as Kyverno's policies."""
 
     name = "kyverno"
-    asks_cluster = False
 
-    def __init__(self, folder: Path | None = None, cluster: BareCluster | None = None) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._cluster = cluster
 
     def render(self, active: Sequence[Instance], settings: Settings) -> list[dict[str, Any]]:
         """See fairlead.engines.base.Renderer."""
         policies.require_definitions(self.name, active)
         rendered = manifests.render(active, settings)
-        return [policy for each in rendered for policy in each.policies]
-
-    def inexpressible(self, case: Case) -> str | None:
-        """See fairlead.engines.base.Engine."""
-        return without_data(case) or inexpressible.reason(case, self._folder)
-
-    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
-        """See fairlead.engines.base.Engine."""
-        world = World(self._folder, manifests.render)
-        groups = {case.name: world.add(case) for case in cases}
-        with self._running(progress) as cluster:
-            rest = clusters.rest(cluster)
-            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
-            _create(world, rest, progress)
-            with native_marker.placed(rest) as known, marker.placed(rest) as in_force:
-                scene = Scene(rest, known, engine_knows=in_force.knows)
-                for case in cases:
-                    decided = scene.decide(case, (groups[case.name],))
-                    yield case, inexpressible.outcome(case, decided, _FAILED)
-
-    @contextmanager
-    def _running(self, progress: Progress) -> Iterator[BareCluster]:
-        if self._cluster is not None:
-            yield self._cluster
-            return
-        with controller.running(progress) as cluster:
-            yield cluster
-
-
-def _create(world: World[Rendered], rest: Rest, progress: Progress) -> None:
-    for number, instance in enumerate(world):
-        progress.update("kyverno", "creating the policies", done=number, total=len(world))
-        for policy in instance.rendered.policies:
-            if instance.concerns(policy):
-                named = instance.named(policy, number)
-                named["spec"]["webhookConfiguration"] = {"timeoutSeconds": _PATIENCE}
-                create(rest, manifests.path(named), named)
+        return [policy for instance in rendered for policy in instance.policies]

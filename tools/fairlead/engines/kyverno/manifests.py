@@ -38,22 +38,22 @@ class Rendered:
 
 def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
     """The instances that can be expressed in CEL, in their order. Raises InputError, UsageError."""
-    read = bundles.settings_document(settings, active)
+    document = bundles.settings_document(settings, active)
     rendered = []
     for instance in active:
         definition = definitions.of(instance.intent)
         if definition is None:
             continue
-        values = policies.parameters(instance, definition, read)
+        values = policies.parameters(instance, definition, document)
         try:
             literal = literals.value(values) if values else None
         except ValueError as error:
             raise UsageError(_UNWRITABLE.format(instance.name, error)) from error
-        every = [
+        specs = [
             _manifest(policy, instance.name, literal)
             for policy in policies.of(instance, definition, settings, repeated=False)
         ]
-        rendered.append(Rendered(sorted(every, key=lambda each: each["kind"] == MUTATING)))
+        rendered.append(Rendered(sorted(specs, key=lambda spec: spec["kind"] == MUTATING)))
     return rendered
 
 
@@ -88,9 +88,11 @@ def _with_parameters(spec: Mapping[str, Any], literal: str | None) -> dict[str, 
     """The spec with the parameters as its first variable."""
     if literal is None:
         return dict(spec)
-    bound: dict[str, Any] = _bound({key: spec[key] for key in spec if key != "matchConditions"})
+    bound_spec: dict[str, Any] = _bound(
+        {key: spec[key] for key in spec if key != "matchConditions"}
+    )
     variable = {"name": _PARAMETERS, "expression": literal}
-    return {**spec, **bound, "variables": [variable, *bound["variables"]]}
+    return {**spec, **bound_spec, "variables": [variable, *bound_spec["variables"]]}
 
 
 def _bound(part: Any) -> Any:

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
-from fairlead.kube.rest import Rest
-from fairlead.operations import up
-from fairlead.settings.models import Settings
+from fairlead.kube.clients import Objects
+
+_POOLS = ("pool1", "pool2", "pool3")
+"""The pools of its nodes."""
+
+_DECIDED = 60.0
+"""Seconds for a request; each webhook that decides on it may take 30."""
 
 
 @contextmanager
@@ -19,10 +22,10 @@ def bare(progress: Progress) -> Iterator[BareCluster]:
     """A new embedded cluster with nodes, and without OPA."""
     with BareCluster(f"verify-{secrets.token_hex(4)}") as cluster:
         cluster.start_control_plane(progress=progress)
-        cluster.add_nodes(up.default_nodes(Settings()))
+        cluster.add_nodes(dict.fromkeys(_POOLS, 1))
         yield cluster
 
 
-def rest(cluster: BareCluster) -> Rest:
+def api(cluster: BareCluster) -> Objects:
     """The cluster's API server, asked by its administrator."""
-    return Rest(clients.connect(cluster.kubeconfig))
+    return Objects(cluster.kubeconfig, timeout=_DECIDED)

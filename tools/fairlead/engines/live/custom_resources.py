@@ -10,7 +10,8 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.kube.rest import Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.policy import bundles, workspace
 from fairlead.policy.cases import Case
 
@@ -23,33 +24,33 @@ def of(cases: Sequence[Case], folder: Path | None = None) -> list[dict[str, Any]
     and of `folder`, if it takes the place of the project's. Raises InputError.
     """
     places = dict.fromkeys(
-        place for case in cases for place in bundles.folders(case.settings, folder)
+        source for case in cases for source in bundles.folders(case.settings, folder)
     )
-    return [document.value for place in places for document in workspace.crds(place)]
+    return [document.value for source in places for document in workspace.crds(source)]
 
 
-def serve(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
+def serve(api: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Create CustomResourceDefinitions, and wait until the API server knows their kinds. Raises
     FairleadError.
     """
     with ThreadPoolExecutor(2) as pool:  # some are large
-        list(pool.map(functools.partial(_create, rest), definitions))
-    wait(rest, definitions)
+        list(pool.map(functools.partial(_create, api), definitions))
+    wait(api, definitions)
 
 
-def _create(rest: Rest, definition: Mapping[str, Any]) -> None:
-    answer = rest.call("POST", path_of(definition, None), definition)
+def _create(api: Objects, definition: Mapping[str, Any]) -> None:
+    answer = api.request("POST", path_of(definition, None), definition)
     if not answer.ok and answer.status != 409:
         name = definition["metadata"]["name"]
         raise FairleadError(f"the API server refuses the kind {name}: {answer.message}")
 
 
-def wait(rest: Rest, definitions: Sequence[Mapping[str, Any]]) -> None:
+def wait(api: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Wait until the API server knows the kinds. Raises FairleadError."""
     for definition in definitions:
         version, kind = identity(definition)
         waiting.until(
-            functools.partial(rest.serves, {"apiVersion": version, "kind": kind}),
+            functools.partial(api.serves, {"apiVersion": version, "kind": kind}),
             deadline=_DEADLINE,
             what=f"the API server knows the kind {kind}",
         )
@@ -60,5 +61,5 @@ def identity(definition: Mapping[str, Any]) -> tuple[str, str]:
     definition defines.
     """
     spec = definition["spec"]
-    version = next(each["name"] for each in spec["versions"] if each["served"])
+    version = next(entry["name"] for entry in spec["versions"] if entry["served"])
     return f"{spec['group']}/{version}", str(spec["names"]["kind"])

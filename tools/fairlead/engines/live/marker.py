@@ -15,7 +15,9 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 
 _LABEL = "fairlead.dev/verify"
 _MUTATED = "fairlead.dev/verify-mutated"
@@ -39,19 +41,19 @@ class Marker:
 
     def __init__(
         self,
-        rest: Rest,
+        api: Objects,
         webhooks: bool,
         mutating: bool,
         parameters: Sequence[Mapping[str, Any]],
     ) -> None:
-        self._rest = rest
+        self._api = api
         self._name = f"fairlead-verify-{secrets.token_hex(4)}"
         self._phases = _PHASES if webhooks else {}
         self._mutating = mutating
         # The last one of each kind.
-        self._parameters = list({each["kind"]: each for each in parameters}.values())
+        self._parameters = list({entry["kind"]: entry for entry in parameters}.values())
         self._manifests = [
-            *(policy for each in self._parameters for policy in self._parameter_policy(each)),
+            *(policy for entry in self._parameters for policy in self._parameter_policy(entry)),
             *(self._mutating_policy() if mutating else ()),
             *self._policy(),
             *(self._webhook(kind, phase) for kind, phase in self._phases.items()),
@@ -142,17 +144,20 @@ class Marker:
             "name": parameters["metadata"]["name"],
             "parameterNotFoundAction": "Deny",
         }
-        bound = {"policyName": name, "paramRef": reference, "validationActions": ["Deny"]}
-        return [_object(VALIDATING, name, spec), _object(f"{VALIDATING}Binding", name, bound)]
+        binding_spec = {"policyName": name, "paramRef": reference, "validationActions": ["Deny"]}
+        return [
+            _object(VALIDATING, name, spec),
+            _object(f"{VALIDATING}Binding", name, binding_spec),
+        ]
 
     def _place(self) -> None:
         for manifest in self._manifests:
-            answer = self._rest.call("POST", path_of(manifest, None), manifest)
+            answer = self._api.request("POST", path_of(manifest, None), manifest)
             if not answer.ok:
                 raise FairleadError(f"creating {manifest['kind']} {self._name}: {answer.message}")
 
-    def _mark(self, what: str) -> str:
-        return f"{self._name}-{what}"
+    def _mark(self, suffix: str) -> str:
+        return f"{self._name}-{suffix}"
 
     def _wait(self) -> None:
         def in_force() -> bool:
@@ -167,15 +172,15 @@ class Marker:
             labels = admitted.get("metadata", {}).get("labels", {})
             if self._mutating and _MUTATED not in labels:
                 return False
-            labels = self._rest.call("GET", "/api/v1/namespaces/default").body["metadata"]["labels"]
-            return self.knows("default", labels)
+            namespace = self._api.request("GET", "/api/v1/namespaces/default").body
+            return self.knows("default", namespace["metadata"]["labels"])
 
-        what = "the API server applies the policies and webhooks that were created"
-        waiting.until(in_force, deadline=_DEADLINE, what=what)
+        expectation = "the API server applies the policies and webhooks that were created"
+        waiting.until(in_force, deadline=_DEADLINE, what=expectation)
 
     def _remove(self) -> None:
         for manifest in reversed(self._manifests):
-            self._rest.call("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
+            self._api.request("DELETE", path_of(manifest, None, manifest["metadata"]["name"]))
 
     def _send(self, mark: str, namespace: str, annotations: Mapping[str, str]) -> Response:
         metadata = {
@@ -184,12 +189,12 @@ class Marker:
             "annotations": dict(annotations),
         }
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        return self._rest.call("POST", path_of(config_map, namespace), config_map, query=_DRY_RUN)
+        return self._api.request("POST", path_of(config_map, namespace), config_map, query=_DRY_RUN)
 
 
 @contextmanager
 def placed(
-    rest: Rest,
+    api: Objects,
     *,
     webhooks: bool = False,
     mutating: bool = False,
@@ -201,7 +206,7 @@ def placed(
     `webhooks` all webhook configurations. Policies find all of `parameters`, which are
     custom resources in the order of their creation. Raises FairleadError.
     """
-    marker = Marker(rest, webhooks, mutating, parameters)
+    marker = Marker(api, webhooks, mutating, parameters)
     try:
         marker._place()
         marker._wait()

@@ -8,7 +8,9 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.engines.live.marker import Marker
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.responses import Response
 from fairlead.policy.cases import Namespace
 
 DELETION = {
@@ -28,8 +30,8 @@ Knows = Callable[[str, Mapping[str, str]], bool]
 class Namespaces:
     """Creates, changes and removes namespaces as cases say."""
 
-    def __init__(self, rest: Rest, marker: Marker, engine_knows: Knows) -> None:
-        self._rest = rest
+    def __init__(self, api: Objects, marker: Marker, engine_knows: Knows) -> None:
+        self._api = api
         self._marker = marker
         self._engine_knows = engine_knows
         self._settled: dict[str, dict[str, str]] = {}
@@ -59,16 +61,16 @@ class Namespaces:
             "kind": "Namespace",
             "metadata": {"name": name, "labels": dict(labels)},
         }
-        answer = self._rest.call("PUT", path_of(manifest, None, name), manifest)
+        answer = self._api.request("PUT", path_of(manifest, None, name), manifest)
         if answer.status == 404:
-            answer = self._rest.call("POST", path_of(manifest, None), manifest)
+            answer = self._api.request("POST", path_of(manifest, None), manifest)
             # A controller creates the service account soon. The API server refuses pods until then.
             account = {
                 "apiVersion": "v1",
                 "kind": "ServiceAccount",
                 "metadata": {"name": "default"},
             }
-            self._rest.call("POST", path_of(account, name), account)
+            self._api.request("POST", path_of(account, name), account)
         needed(answer, f"setting the labels of namespace {name}")
 
     def _wait_until_known(self, name: str, labels: Mapping[str, str]) -> None:
@@ -86,20 +88,20 @@ class Namespaces:
     def remove(self, name: str) -> None:
         """Remove a namespace, if there is one, and return when it is gone."""
         path = path_of({"apiVersion": "v1", "kind": "Namespace"}, None, name)
-        if self._rest.call("GET", path).ok:
-            needed(self._rest.call("DELETE", path, DELETION), f"deleting namespace {name}")
-            wait_until_gone(self._rest, path)
+        if self._api.request("GET", path).ok:
+            needed(self._api.request("DELETE", path, DELETION), f"deleting namespace {name}")
+            wait_until_gone(self._api, path)
 
 
-def needed(answer: Response, what: str) -> dict[str, Any]:
+def needed(answer: Response, action: str) -> dict[str, Any]:
     """The body of an answer that has to be a success. Raises FairleadError."""
     if not answer.ok:
-        raise FairleadError(f"{what}: the API server says {answer.status}: {answer.message}")
+        raise FairleadError(f"{action}: the API server says {answer.status}: {answer.message}")
     return answer.body
 
 
-def wait_until_gone(rest: Rest, path: str) -> None:
+def wait_until_gone(api: Objects, path: str) -> None:
     """Return when there is no object at `path`. Raises FairleadError."""
     waiting.until(
-        lambda: rest.call("GET", path).status == 404, deadline=60.0, what=f"{path} is gone"
+        lambda: api.request("GET", path).status == 404, deadline=60.0, what=f"{path} is gone"
     )

@@ -19,8 +19,10 @@ from fairlead.engines.live.namespaces import (
     needed,
     wait_until_gone,
 )
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Unreachable
-from fairlead.kube.rest import Response, Rest, path_of
+from fairlead.kube.responses import Response
 from fairlead.policy.cases import Case, Request
 
 SETUP_USER = "fairlead:setup"
@@ -49,20 +51,20 @@ class Scene:
 
     def __init__(
         self,
-        rest: Rest,
+        api: Objects,
         marker: Marker,
         *,
         engine_knows: Knows = lambda _name, _labels: True,
     ) -> None:
-        self._rest = rest
-        self._namespaces = Namespaces(rest, marker, engine_knows)
+        self._api = api
+        self._namespaces = Namespaces(api, marker, engine_knows)
 
     def decide(self, case: Case, groups: Sequence[str] = ()) -> Outcome:
         """The outcome of `case`; its user is also in these `groups`. Only the case's namespace
         stays afterwards. Raises Unreachable if the API server does not answer.
         """
         for manifest in (case.request.manifest, case.request.old_object):
-            if manifest and not case.request.sub_resource and not self._rest.serves(manifest):
+            if manifest and not case.request.sub_resource and not self._api.serves(manifest):
                 return Inexpressible(
                     f"the API server has no kind {manifest['kind']} in {manifest['apiVersion']}"
                 )
@@ -100,7 +102,7 @@ class Scene:
         with self._owned(case.request.manifest) as manifest:
             path = path_of(manifest, namespace)
             return decision(
-                self._rest.call("POST", path, manifest, query=_DRY_RUN, user=user), manifest
+                self._api.request("POST", path, manifest, query=_DRY_RUN, user=user), manifest
             )
 
     @contextlib.contextmanager
@@ -133,12 +135,12 @@ class Scene:
             "spec": {"unschedulable": True},
         }
         path = path_of(node, None, name)
-        there = self._rest.call("GET", path)
-        if there.ok:
-            yield there.body
+        answer = self._api.request("GET", path)
+        if answer.ok:
+            yield answer.body
             return
-        yield needed(self._rest.call("POST", path_of(node, None), node), f"creating node {name}")
-        self._rest.call("DELETE", path, DELETION)
+        yield needed(self._api.request("POST", path_of(node, None), node), f"creating node {name}")
+        self._api.request("DELETE", path, DELETION)
 
     def _ask(
         self,
@@ -147,15 +149,15 @@ class Scene:
         target: Mapping[str, Any],
         user: Mapping[str, Any] | None,
     ) -> Decision:
-        below = [request.sub_resource] if request.sub_resource else []
-        path = path_of(target, namespace, _name(target), *below)
+        subresource = [request.sub_resource] if request.sub_resource else []
+        path = path_of(target, namespace, _name(target), *subresource)
         if request.operation == "CONNECT":
             options = {
                 k: v
                 for k, v in request.manifest.items()
                 if k not in ("apiVersion", "kind", "metadata")
             }
-            answer = self._rest.call("POST", path, query=_texts(options), user=user)
+            answer = self._api.request("POST", path, query=_texts(options), user=user)
             # Only admission matters. The request fails afterwards, because nothing here speaks the
             # protocol that it upgrades to.
             return Decision(
@@ -165,9 +167,9 @@ class Scene:
             return self._update(request, path, user)
         if request.operation == "DELETE":
             options = DELETION | {"dryRun": ["All"]}
-            answer = _of_live(self._rest.call("DELETE", path, options, user=user))
+            answer = _of_live(self._api.request("DELETE", path, options, user=user))
             return Decision(answer.ok, answer.message, None, answer.warnings)
-        answer = self._rest.call("POST", path, request.manifest, query=_DRY_RUN, user=user)
+        answer = self._api.request("POST", path, request.manifest, query=_DRY_RUN, user=user)
         return decision(_of_live(answer), request.manifest)
 
     def _update(self, request: Request, path: str, user: Mapping[str, Any] | None) -> Decision:
@@ -177,14 +179,14 @@ class Scene:
         before = request.old_object
         assert before is not None  # noqa: S101 - an UPDATE has one, see Request._objects
         # A subresource that gets another kind of object has an object of its own.
-        own = before["kind"] != (request.parent or before)["kind"]
-        of = path if own or not request.sub_resource else path.rpartition("/")[0]
+        is_own = before["kind"] != (request.parent or before)["kind"]
+        of = path if is_own or not request.sub_resource else path.rpartition("/")[0]
 
         def attempt() -> Response | None:
-            live = _of_live(self._rest.call("GET", of))
-            what = f"reading the {before['kind']} that the case starts from"
-            changed = carry(needed(live, what), before, request.manifest)
-            answer = _of_live(self._rest.call("PUT", path, changed, query=_DRY_RUN, user=user))
+            live = _of_live(self._api.request("GET", of))
+            action = f"reading the {before['kind']} that the case starts from"
+            changed = carry(needed(live, action), before, request.manifest)
+            answer = _of_live(self._api.request("PUT", path, changed, query=_DRY_RUN, user=user))
             # The scheduler or the node has changed it meanwhile.
             return None if answer.status == 409 else answer
 
@@ -201,7 +203,7 @@ class Scene:
             labels = manifest["metadata"].get("labels") or {}
             self._namespaces.label(_name(manifest), labels)
             return
-        answer = self._rest.call(
+        answer = self._api.request(
             "POST",
             path_of(manifest, namespace),
             manifest,
@@ -220,16 +222,16 @@ class Scene:
                 deadline=_DEADLINE,
                 what=f"taking the finalizers from {path}",
             )
-        self._rest.call("DELETE", path, DELETION, user={"username": SETUP_USER})
-        wait_until_gone(self._rest, path)
+        self._api.request("DELETE", path, DELETION, user={"username": SETUP_USER})
+        wait_until_gone(self._api, path)
 
     def _without_finalizers(self, path: str) -> bool:
         """Take its finalizers from an object; False if others changed it meanwhile."""
-        live = self._rest.call("GET", path)
+        live = self._api.request("GET", path)
         if live.status == 404:
             return True
         bare = {**live.body, "metadata": {**live.body["metadata"], "finalizers": []}}
-        return self._rest.call("PUT", path, bare, user={"username": SETUP_USER}).status != 409
+        return self._api.request("PUT", path, bare, user={"username": SETUP_USER}).status != 409
 
 
 def _of_live(answer: Response) -> Response:

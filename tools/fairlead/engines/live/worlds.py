@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from fairlead.common.errors import FairleadError
 from fairlead.kube import admission_reviews
-from fairlead.kube.rest import Rest
+from fairlead.kube.clients import Objects
 from fairlead.policy import bundles
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
@@ -97,12 +97,12 @@ def numbered(manifest: Mapping[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-def create(rest: Rest, path: str, manifest: Mapping[str, Any]) -> None:
+def create(api: Objects, path: str, manifest: Mapping[str, Any]) -> None:
     """Create an object, whose fields the API server has to know. Raises FairleadError."""
-    answer = rest.call("POST", path, manifest, query={"fieldValidation": "Strict"})
+    answer = api.request("POST", path, manifest, query={"fieldValidation": "Strict"})
     if not answer.ok:
-        what = f"{manifest['kind']} {manifest['metadata']['name']}"
-        raise FairleadError(f"the API server refuses {what}: {answer.message}")
+        title = f"{manifest['kind']} {manifest['metadata']['name']}"
+        raise FairleadError(f"the API server refuses {title}: {answer.message}")
 
 
 def _resource(case: Case) -> tuple[str, str]:

@@ -75,10 +75,10 @@ def decision(
     if not patch:
         return Decision(True, "", manifest, warnings)
     patched = admission_reviews.apply(patch, manifest)
-    again = policies.answer({**review, "request": {**review["request"], "object": patched}}, labels)
-    if not again["response"]["allowed"]:
-        message = again["response"]["status"]["message"]
+    final = policies.answer({**review, "request": {**review["request"], "object": patched}}, labels)
+    if not final["response"]["allowed"]:
+        message = final["response"]["status"]["message"]
         return Undecided(f"the policies refuse what they made of the object themselves: {message}")
-    if "patch" in again["response"]:
+    if "patch" in final["response"]:
         return Undecided("the policies patch what they made of the object once more")
     return Decision(True, "", patched, warnings)

@@ -15,7 +15,7 @@ from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.engines.python.api import Decision, Request
 from fairlead.policy import python_code
-from fairlead.settings.intents import Intent
+from fairlead.policy.intents import Intent
 from fairlead.settings.models import Settings
 
 Decide = Callable[[Request, Mapping[str, Any], Settings], Decision]

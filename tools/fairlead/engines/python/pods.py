@@ -44,8 +44,8 @@ def judged_path(request: Request) -> tuple[str, ...] | None:
 def containers(pod_spec: Any) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
     """All containers of a pod spec: the list in which each is, its number there, and itself."""
     for name in CONTAINER_LISTS:
-        listed = get(pod_spec, name, default=[])
-        for number, container in enumerate(listed if isinstance(listed, list) else []):
+        entries = get(pod_spec, name, default=[])
+        for number, container in enumerate(entries if isinstance(entries, list) else []):
             if isinstance(container, Mapping):
                 yield name, number, container
 
@@ -69,16 +69,16 @@ def problems(workload: Any, path: Sequence[str]) -> Iterator[str]:
     """Why the pods of an object with a template at `path` cannot be judged; API servers send no
     such object.
     """
-    where = ".".join((*path, "spec"))
+    field = ".".join((*path, "spec"))
     pod_spec = get(workload, *path, "spec")
     if not isinstance(pod_spec, Mapping):
-        yield f"{where} is not an object: cannot tell what its pods would do"
+        yield f"{field} is not an object: cannot tell what its pods would do"
         return
     for name in CONTAINER_LISTS:
-        listed = get(pod_spec, name, default=[])
-        if not (isinstance(listed, list) and all(map(_has_name, listed))):
+        entries = get(pod_spec, name, default=[])
+        if not (isinstance(entries, list) and all(map(_has_name, entries))):
             yield (
-                f"{where}.{name} is not a list of containers with names: cannot tell what its pods "
+                f"{field}.{name} is not a list of containers with names: cannot tell what its pods "
                 "would do"
             )
 

@@ -32,13 +32,13 @@ class Table:
     def __init__(self, active: Sequence[Instance]) -> None:
         self._active = active
         self._requests = tables.requests(active)
-        self._exempt = {one.name: one.exempt for one in active}
+        self._exempt = {instance.name: instance.exempt for instance in active}
 
-    def scope(self, request: Request, asked: Collection[str]) -> Scope:
-        """Those of the intents `asked` that have a say in the request."""
+    def scope(self, request: Request, names: Collection[str]) -> Scope:
+        """Those of the intents `names` that have a say in the request."""
         concerned, unclear = set(), set()
         for name, selectors in self._candidates(request).items():
-            if name not in asked or self._is_exempt(name, request):
+            if name not in names or self._is_exempt(name, request):
                 continue
             answers = [selects(selector, request) for selector in selectors]
             if any(answers):
@@ -53,16 +53,16 @@ class Table:
         """
         return self._requests.get(request.operation, {}).get(_path(request), {})
 
-    def doubts(self, request: Request, asked: Collection[str]) -> bool:
+    def doubts(self, request: Request, names: Collection[str]) -> bool:
         """Whether the labels of the namespace may be old, or are not known. API servers ask only
         about namespaces that a webhook selects, so there is no doubt about labels that every
         webhook for such objects selects.
         """
         return not all(
-            selects((each.document() for each in rule.namespaces.expressions), request)
-            for one in self._active
-            if one.name in asked
-            for rule in one.requests
+            selects((expression.document() for expression in rule.namespaces.expressions), request)
+            for instance in self._active
+            if instance.name in names
+            for rule in instance.requests
             if request.operation in rule.operations
             and _path(request) in (kind.path for kind in rule.kinds)
         )
@@ -88,7 +88,7 @@ def selects(selector: Iterable[Expression], request: Request) -> bool | None:
     if not request.namespace:
         return True
     labels = _own_labels(request)
-    answers = [_holds(each, request.namespace, labels) for each in selector]
+    answers = [_holds(expression, request.namespace, labels) for expression in selector]
     if False in answers:
         return False
     return None if None in answers else True
@@ -103,11 +103,11 @@ def _own_labels(request: Request) -> Mapping[str, str] | None:
 
 def _holds(expression: Expression, name: str, labels: Mapping[str, str] | None) -> bool | None:
     key, operator = expression["key"], expression["operator"]
-    known = {**(labels or {}), NAME_LABEL: name}  # API servers give each namespace this label
+    all_labels = {**(labels or {}), NAME_LABEL: name}  # API servers give each namespace this label
     if labels is None and key != NAME_LABEL:
         return None
     if operator == "Exists":
-        return key in known
+        return key in all_labels
     if operator == "DoesNotExist":
-        return key not in known
-    return bool((known.get(key) in expression["values"]) == (operator == "In"))
+        return key not in all_labels
+    return bool((all_labels.get(key) in expression["values"]) == (operator == "In"))

@@ -11,14 +11,14 @@ from fairlead.engines.python.api import get
 Toleration = Mapping[str, Any]
 
 
-def covered(toleration: Toleration, others: Sequence[Toleration]) -> bool:
-    """Whether the toleration is one of `others`, or narrower than one of them."""
-    return any(_covers(other, toleration) for other in others)
+def covered(toleration: Toleration, tolerations: Sequence[Toleration]) -> bool:
+    """Whether the toleration is one of `tolerations`, or narrower than one of them."""
+    return any(_covers(candidate, toleration) for candidate in tolerations)
 
 
 def texts(tolerations: Sequence[Toleration]) -> str:
     """The tolerations as taints are written, `key=value:effect`; `*` is every key."""
-    return ", ".join(sorted({_text(each) for each in tolerations}))
+    return ", ".join(sorted({_text(toleration) for toleration in tolerations}))
 
 
 def _covers(wide: Toleration, narrow: Toleration) -> bool:

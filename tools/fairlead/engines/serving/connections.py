@@ -34,7 +34,7 @@ def configured(
     *,
     connections: int,
     log_level: str,
-    **more: Any,
+    **options: Any,
 ) -> uvicorn.Config:
     """How uvicorn serves the ASGI `application` with this certificate. It has at most so many
     `connections`; more get 503.
@@ -54,7 +54,7 @@ def configured(
         timeout_keep_alive=DRAIN,
         timeout_graceful_shutdown=GRACE,
         ssl_context_factory=_Tls(certificate, key),
-        **more,
+        **options,
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from prometheus_client import Counter
 
 from fairlead.common.errors import FairleadError
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube import live_namespaces
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.sync.desired import Source
 from fairlead.sync.watches import Counters, Watch
 
@@ -34,9 +35,11 @@ class Namespaces:
     def __init__(self, kubeconfig: Path | None, metrics: Metrics) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod. Raises UsageError."""
         self._labels: dict[str, Labels] = {}
-        self._api = ApiServer(kubeconfig)
+        self._api = Objects(kubeconfig, timeout=BRIEF)
         self._metrics = metrics
-        self._watch = Watch(ApiServer(kubeconfig), Source("namespaces"), {}, self, metrics)
+        self._watch = Watch(
+            Objects(kubeconfig, timeout=BRIEF), Source("namespaces"), {}, self, metrics
+        )
 
     def start(self, stop: Event) -> None:
         """Begin to watch, in a thread of its own, until `stop` is set."""
@@ -54,7 +57,7 @@ class Namespaces:
     def look_up(self, name: str) -> Labels | None:
         """The labels at this moment; None if there is no such namespace or no answer."""
         try:
-            live = self._api.namespace(name)
+            live = live_namespaces.look_up(self._api, name)
         except FairleadError as error:
             log.warning("looking up namespace %s: %s", name, error)
             self._metrics.lookups.labels("failed").inc()

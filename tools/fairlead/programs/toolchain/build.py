@@ -144,9 +144,9 @@ class _Module:
             self._tail.append(text)
 
     def _report(self) -> None:
-        done = min(self._compiled, self._packages)
-        state = "compiling" if done < self._packages else "linking"
-        self._progress.update(self._recipe.module, state, done=done, total=self._packages)
+        compiled = min(self._compiled, self._packages)
+        state = "compiling" if compiled < self._packages else "linking"
+        self._progress.update(self._recipe.module, state, done=compiled, total=self._packages)
 
     def _collect(self, output: Path, *, ended: bool = False) -> None:
         """Move each finished program into the cache, while Go still links the others.

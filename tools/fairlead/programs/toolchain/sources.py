@@ -32,12 +32,12 @@ def released(path: str, version: str, progress: Progress) -> Path:
         return _downloaded(go, Path(nowhere), f"{path}@{version}", f"{path} {version}")
 
 
-def _downloaded(go: golang.Go, where: Path, module: str, shown: str) -> Path:
+def _downloaded(go: golang.Go, folder: Path, module: str, title: str) -> Path:
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         code = processes.run(
             [str(go.path), "mod", "download", "-json", module],
-            cwd=where,
+            cwd=folder,
             env=go.environment(Path(temporary)),
             stop=Event(),
             line=lines.append,
@@ -49,6 +49,6 @@ def _downloaded(go: golang.Go, where: Path, module: str, shown: str) -> Path:
         return Path(json.JSONDecoder().raw_decode(text, text.index("{"))[0]["Dir"])
     except (ValueError, KeyError) as error:
         raise FairleadError(
-            f"the sources of {shown} could not be downloaded: check the network, HTTPS_PROXY and "
+            f"the sources of {title} could not be downloaded: check the network, HTTPS_PROXY and "
             f"`go env GOPROXY`. Then repeat.\n{text}"
         ) from error

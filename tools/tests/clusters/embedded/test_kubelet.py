@@ -19,7 +19,6 @@ from fairlead.clusters.embedded import kubelet, volume
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.embedded.kubelet import Volume
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
 
 NAMESPACE = "mounting"
 
@@ -27,7 +26,7 @@ NAMESPACE = "mounting"
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[BareCluster]:
     with BareCluster(f"test-kubelet-{os.getpid()}") as started:
-        started.start_control_plane(progress=Progress())
+        started.start_control_plane(workloads=False, progress=Progress())
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         started.objects().apply(namespace)
         yield started
@@ -60,12 +59,8 @@ def following(
     control_plane: BareCluster, log: Path, *volumes: Volume
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Runs the process as the cluster does; its output goes to `log`."""
-    configuration = clients.connect(control_plane.kubeconfig).configuration
     options = {
-        "url": configuration.host,
-        "ca": configuration.ssl_ca_cert,
-        "cert": configuration.cert_file,
-        "key": configuration.key_file,
+        "kubeconfig": str(control_plane.kubeconfig),
         "namespace": NAMESPACE,
         "volumes": [asdict(volume) for volume in volumes],
     }

@@ -8,6 +8,8 @@ import signal
 import pytest
 from toolchain_world import DEADLINE, World, runs, until
 
+pytestmark = pytest.mark.lab
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_an_interrupted_build_leaves_no_program_and_no_process(

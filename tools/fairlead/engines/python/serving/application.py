@@ -118,7 +118,7 @@ class _Worker:
         if self._deployed:
             reports = list(self._reports.read())
             revisions = {report.get("revision") for report in reports}
-            rejected = [each["rejected"] for each in reports if each.get("rejected")]
+            rejected = [entry["rejected"] for entry in reports if entry.get("rejected")]
             document["revision"] = revisions.pop() if len(revisions) == 1 else None
             document["rejected"] = rejected[0] if rejected else None
         return _json(503 if trouble else 200, document)
@@ -133,8 +133,8 @@ class _Worker:
         policies, intent = self._policies, request.path_params.get("intent")
         if policies is None:
             return _json(503, {"error": "there are no policies yet"}, _CLOSE)
-        asked = policies.names if intent is None else {intent} & policies.names
-        if intent and not asked:
+        names = policies.names if intent is None else {intent} & policies.names
+        if intent and not names:
             return _json(404, {"error": f"no policy {intent} is in force"}, _CLOSE)
         try:
             review = await bodies.read(request)
@@ -143,8 +143,8 @@ class _Worker:
             return _json(error.status, {"error": str(error)}, _CLOSE)
         with metrics.SECONDS.time():
             try:
-                labels = await self._labels(policies, review, asked)
-                answer = policies.answer(review, labels, asked)
+                labels = await self._labels(policies, review, names)
+                answer = policies.answer(review, labels, names)
             except Exception:  # an API server treats it as a failure, and fails closed
                 log.exception("no decision about the request %s", reviews.uid(review))
                 metrics.DECISIONS.labels("failed").inc()
@@ -155,15 +155,15 @@ class _Worker:
         return _json(200, answer)
 
     async def _labels(
-        self, policies: Policies, review: Any, asked: Collection[str]
+        self, policies: Policies, review: Any, names: Collection[str]
     ) -> Labels | None:
         """The labels of the review's namespace. The watch is always a little late: what contradicts
         the API server, which asks about this namespace, is looked up.
         """
         name = reviews.namespace(review)
-        seen = self._namespaces.seen(name)
-        if not policies.doubts(review, seen, asked):
-            return seen
+        labels = self._namespaces.seen(name)
+        if not policies.doubts(review, labels, names):
+            return labels
         return await run_in_threadpool(self._namespaces.look_up, name)
 
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from fairlead.deployment import engine_names
 from fairlead.deployment.names import (
     NAMESPACE,
     POLICIES,
     PYTHON_ENGINE,
     SETTINGS_ANNOTATION,
 )
-from fairlead.deployment.shadowing import Engines
 from fairlead.engines.python import decisions
 from fairlead.engines.python.decisions import Policies
 from fairlead.engines.python.serving import metrics
-from fairlead.kube.apiserver import ApiServer
+from fairlead.kube.clients import BRIEF, Objects
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 from fairlead.sync.desired import Source
@@ -44,7 +44,9 @@ class Deployed:
         """Set once the ConfigMap was read."""
         self._changed = changed
         source = Source("policies", NAMESPACE)
-        self._watch = Watch(ApiServer(kubeconfig), source, _SELECTOR, self, metrics.WATCHED)
+        self._watch = Watch(
+            Objects(kubeconfig, timeout=BRIEF), source, _SELECTOR, self, metrics.WATCHED
+        )
 
     def start(self, stop: Event) -> None:
         """Begin to watch, in a thread of its own, until `stop` is set."""
@@ -54,8 +56,8 @@ class Deployed:
     def trouble(self) -> str | None:
         """Why there is no policy to decide by, or why a newer one may be missing."""
         if self.policies is None:
-            why = (self.rejected or {}).get("error")
-            return f"no policies: {why or self._watch.trouble or f'none in ConfigMap {POLICIES}'}"
+            error = (self.rejected or {}).get("error")
+            return f"no policies: {error or self._watch.trouble or f'none in ConfigMap {POLICIES}'}"
         return None
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -69,7 +71,7 @@ class Deployed:
         stay: API servers may still ask for decisions.
         """
         annotations = value["metadata"].get("annotations") or {}
-        if removed or Engines.of(value).asked != PYTHON_ENGINE:
+        if removed or engine_names.of(value) != PYTHON_ENGINE:
             return
         data = value.get("data") or {}
         revision = bundles.revision(data)

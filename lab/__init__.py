@@ -1,0 +1,1 @@
+"""The laboratory: what tests and measures Fairlead in a checkout, and nobody installs."""

@@ -1,0 +1,31 @@
+"""`python -m lab generate`: write the files that a checkout makes of its policies and settings."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.common import atomic_files
+from fairlead.deployment import pod_sizes
+from fairlead.policy import generated
+from lab import pictures
+from lab.engines import golden, matrix
+
+
+@click.command()
+@click.option("--picture", is_flag=True, help="Also run `make demo`, and draw docs/demo.svg.")
+@options.output
+def command(picture: bool, output: str) -> None:
+    """Write the tables of docs/engines.md, the shapes by which OPA's proxy counts values, and what
+    each engine renders of the settings in testdata/golden.
+
+    `fairlead generate` writes what is made of the policies alone.
+    """
+    pairs = golden.texts()
+    outdated = generated.outdated({**matrix.texts(), **pod_sizes.texts(), **pairs})
+    atomic_files.write_all(outdated)
+    superfluous = golden.superfluous(pairs)
+    for path in superfluous:
+        path.unlink()
+    out.files([*outdated, *superfluous, *([pictures.demo()] if picture else [])], output)

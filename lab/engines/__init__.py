@@ -1,0 +1,1 @@
+"""Engines whose own programs only the laboratory starts, and what it makes of all engines."""

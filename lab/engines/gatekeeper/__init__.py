@@ -1,0 +1,62 @@
+"""Decides on cases by Gatekeeper's own controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fairlead.common.progress import Progress
+from fairlead.engines.base import Outcome, without_data
+from fairlead.engines.gatekeeper import GatekeeperRenderer
+from fairlead.engines.live import answers, clusters, custom_resources, marker
+from fairlead.engines.live.scene import Scene
+from fairlead.policy import bundles
+from fairlead.policy.cases import Case
+from fairlead.settings.models import Settings
+from lab.engines.gatekeeper import controller, inexpressible
+from lab.engines.gatekeeper.in_force import InForce
+
+
+class GatekeeperEngine(GatekeeperRenderer):
+    """Sends every request as a dry run to the API server of a new embedded cluster, which asks a
+    real Gatekeeper.
+    """
+
+    asks_cluster = False
+
+    def inexpressible(self, case: Case) -> str | None:
+        """See fairlead.engines.base.Engine."""
+        return without_data(case) or inexpressible.reason(case, self._folder)
+
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
+        """See fairlead.engines.base.Engine. Cases are grouped by their settings, which are in force
+        one after another.
+        """
+        groups: dict[str, tuple[Settings, list[Case]]] = {}
+        for case in cases:
+            settings = inexpressible.declared(case)
+            groups.setdefault(settings.model_dump_json(), (settings, []))[1].append(case)
+        with clusters.bare(progress) as cluster:
+            rest = clusters.api(cluster)
+            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
+            controller.serve_definitions(rest, progress)
+            controller.start(cluster, rest, progress)
+            in_force = InForce(rest)
+            rendered = [self._objects(settings) for settings, _ in groups.values()]
+            templates = [each for objects in rendered for each in objects if _is_template(each)]
+            in_force.put({each["metadata"]["name"]: each for each in templates}.values())
+            with marker.placed(rest, webhooks=True) as known:
+                scene = Scene(rest, known)
+                for objects, (_, group) in zip(rendered, groups.values(), strict=True):
+                    in_force.put(objects)
+                    for case in group:
+                        decided = scene.decide(case, [controller.GROUP])
+                        yield case, answers.refused_early(case, decided, "Gatekeeper")
+
+    def _objects(self, settings: Settings) -> list[dict[str, Any]]:
+        bundle = bundles.bundle(settings, self._folder)
+        return self.render(bundle.active(settings), settings)
+
+
+def _is_template(manifest: dict[str, Any]) -> bool:
+    return str(manifest["kind"]) == "ConstraintTemplate"

@@ -1,0 +1,90 @@
+"""Which cases Gatekeeper cannot express, and why."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fairlead.common import mistakes
+from fairlead.engines.gatekeeper import definition as definitions
+from fairlead.engines.gatekeeper import manifests, mutators
+from fairlead.kube import labels
+from fairlead.policy import bundles
+from fairlead.policy.cases import Case
+from fairlead.policy.instances import Instance
+from fairlead.settings.models import Pool, Settings
+
+
+def reason(case: Case, folder: Path | None) -> str | None:
+    """Why Gatekeeper cannot express a case; None if it can. Raises InputError."""
+    active, refused = _judged(declared(case).model_dump_json(), folder)
+    if refused:
+        return refused
+    for instance in active:
+        definition = definitions.of(instance.intent)
+        if instance.intent.name == case.intent and definition:
+            for part in definition.inexpressible:
+                if definitions.evaluated(instance.intent, part.when, _names(case, instance)):
+                    return part.reason
+    return None
+
+
+def declared(case: Case) -> Settings:
+    """The settings of a case. If they declare no pools, any value of the label is one. Gatekeeper
+    needs them declared: those are declared that the case names.
+    """
+    settings = case.settings
+    if settings.pools:
+        return settings
+    parts = [case.request.object, case.request.old_object]
+    values = {value for part in parts for value in _values(part, settings.node_label)}
+    values |= {value for part in parts for value in _values(part, settings.namespace_label)}
+    if case.namespace:
+        values.add(case.namespace.labels.get(settings.namespace_label, ""))
+    values |= {settings.default_pool or "", "pool1"}
+    pools = {value: Pool() for value in sorted(values) if _is_pool(value)}
+    return settings.model_copy(update={"pools": pools})
+
+
+def _values(value: Any, key: str) -> Iterator[str]:
+    """The texts that stand under a key, anywhere in an object."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if name == key and isinstance(part, str):
+                yield part
+            yield from _values(part, key)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _values(part, key)
+
+
+def _is_pool(name: str) -> bool:
+    try:
+        return bool(labels.check_value(name))
+    except ValueError:
+        return False
+
+
+@functools.cache
+def _judged(settings: str, folder: Path | None) -> tuple[list[Instance], str | None]:
+    """The instances of intents that are in force with these settings, in JSON, and why Gatekeeper
+    cannot express these.
+    """
+    parsed = Settings.model_validate_json(settings)
+    bundle = bundles.bundle(parsed, folder)
+    active = bundle.active(parsed)
+    refused = next(manifests.refused(active, parsed, bundle), None)
+    if refused is None:
+        return active, None
+    return active, refused.text.removeprefix(f"{mistakes.path(refused.location)}: ")
+
+
+def _names(case: Case, instance: Instance) -> dict[str, Any]:
+    """What the conditions of an intent's file see."""
+    return {
+        **mutators.names(instance, declared(case)),
+        **case.names(),
+        "expected": case.expect.object or {},
+    }

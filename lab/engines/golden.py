@@ -1,0 +1,49 @@
+"""The golden pairs in testdata/golden: settings, and what each engine renders of them.
+
+A folder holds `fairlead.yaml`, and for each engine that renders objects ENGINE.yaml, or
+ENGINE.refused with the message if the engine cannot express the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fairlead.common import paths
+from fairlead.common.errors import UsageError
+from fairlead.deployment import manifests
+from fairlead.engines import RENDERERS, renderer
+from fairlead.engines.base import Renderer
+from fairlead.policy import bundles, loading
+from fairlead.settings.models import Settings
+
+
+def folder() -> Path:
+    """The folder of the pairs."""
+    return paths.root() / "testdata" / "golden"
+
+
+def texts() -> Mapping[Path, str]:
+    """The files of all pairs, and what they should hold. Raises InputError."""
+    renderers = {name: renderer(name) for name in RENDERERS}
+    return {
+        settings_file.with_name(name): text
+        for settings_file in sorted(folder().glob(f"*/{loading.FILE}"))
+        for name, text in _texts(loading.load(settings_file), renderers)
+    }
+
+
+def superfluous(expected: Mapping[Path, str]) -> list[Path]:
+    """The files of the pairs that are not among the expected ones."""
+    present = (path for path in folder().glob("*/*") if path.name != loading.FILE)
+    return sorted(path for path in present if path not in expected)
+
+
+def _texts(settings: Settings, renderers: Mapping[str, Renderer]) -> Iterator[tuple[str, str]]:
+    """The files of a pair, by name."""
+    active = bundles.bundle(settings).active(settings)
+    for name, engine in renderers.items():
+        try:
+            yield f"{name}.yaml", manifests.to_yaml(engine.render(active, settings))
+        except UsageError as error:
+            yield f"{name}.refused", f"{error}\n"

@@ -1,0 +1,166 @@
+"""`fairlead eval`: show the decision for one AdmissionReview or manifest, or check many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from rich.console import Console
+
+from fairlead.analysis import asked, evaluate, gate
+from fairlead.analysis.evaluate import Answer, Question
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.cli.decisions import gate_report
+from fairlead.clusters import registry
+from fairlead.common.errors import UsageError
+from fairlead.kube import admission_reviews
+
+
+def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    findings = [word.strip() for value in values for word in value.split(",")]
+    for finding in findings:
+        if finding not in gate.FINDINGS:
+            raise click.BadParameter(f"{finding!r} is not one of {', '.join(gate.FINDINGS)}.")
+    return tuple(findings)
+
+
+@click.command()
+@options.manifests
+@click.option(
+    "--fail-on",
+    metavar="FINDING,...",
+    multiple=True,
+    callback=_findings,
+    help="Exit with 1 if any object is refused, warned or changed; repeatable.",
+)
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="The namespace of a manifest that names none.  [default: default]",
+)
+@click.option(
+    "--namespace-labels",
+    metavar="K=V,...",
+    help="The labels of namespaces that no manifest describes; '' for none.",
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Read namespaces and webhooks from the cluster that the next options choose.",
+)
+@options.cluster
+@click.option(
+    "--operation",
+    type=click.Choice(admission_reviews.OPERATIONS),
+    help="The operation on the manifest.  [default: CREATE]",
+)
+@options.policies
+@options.settings
+@options.output_in(*out.FORMATS, *gate_report.FORMATS)
+def command(
+    paths: tuple[Path, ...],
+    fail_on: tuple[str, ...],
+    namespace: str | None,
+    namespace_labels: str | None,
+    live: bool,
+    target: registry.Target,
+    operation: str | None,
+    policies_folder: Path | None,
+    settings_file: Path | None,
+    output: str,
+) -> int:
+    """Show the decision for a FILE and the reasons, by `opa eval` with the policies of this
+    checkout. With --fail-on, several files or a FOLDER: list what is refused or warned about.
+
+    A FILE holds AdmissionReviews or manifests, as JSON or YAML; - is standard input. Of a FOLDER,
+    all .yaml, .yml and .json files are read, except hidden ones; what is no Kubernetes object is
+    skipped. The policies know a namespace by its manifest, if it is among the files, or by
+    --namespace-labels or --live.
+
+    OPA decides only on requests that an API server asks it about. For the others, the command says
+    "not asked", and why. This follows the webhooks of the cluster with --live, otherwise those that
+    a deployment would bring.
+
+    Exit code: 0 for any decision, 1 if an object is as --fail-on says, 2 if a file cannot be
+    decided on.
+    """
+    if live and namespace_labels is not None:
+        raise UsageError(
+            "--live and --namespace-labels both set the namespace's labels: give one of them"
+        )
+    labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
+    settings = options.load(settings_file)
+    cluster = registry.find(target) if live else None
+    arguments: dict[str, Any] = {
+        "settings": settings,
+        "namespace": namespace,
+        "namespace_labels": labels,
+        "namespaces": cluster.objects().namespaces() if cluster else None,
+        "webhooks": asked.of_cluster(cluster, settings, policies_folder) if cluster else None,
+        "operation": operation,
+        "folder": policies_folder,
+    }
+    if fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS:
+        with out.progress() as progress:
+            report = gate.check(paths, fail_on=fail_on, progress=progress, **arguments)
+        gate_report.emit(report, output)
+        return int(report.failed > 0)
+    with out.progress() as progress:
+        evaluated = evaluate.evaluate(paths[0], progress=progress, **arguments)
+    data = [_data(answer) for _, answer in evaluated]
+
+    def draw(console: Console) -> None:
+        for index, (question, answer) in enumerate(evaluated):
+            if index:
+                console.print()
+            _draw(console, question, answer)
+
+    out.emit(data if len(data) > 1 else data[0], output, draw)
+    return 0
+
+
+def _data(answer: Answer) -> dict[str, Any]:
+    return {
+        "asked": answer.asked,
+        "reason": answer.reason,
+        "allowed": answer.allowed,
+        "message": answer.message,
+        "warnings": list(answer.warnings),
+        "patch": list(answer.patch),
+        "object": answer.object,
+        "explanation": list(answer.explanation),
+        "review": answer.review,
+    }
+
+
+def _draw(console: Console, question: Question, answer: Answer) -> None:
+    decision = "allowed" if answer.allowed else "refused"
+    if answer.allowed and not answer.asked:
+        decision = "not asked"
+    lines = [(decision, admission_reviews.title(question.review))]
+    lines += [("message", answer.message)] if answer.message else []
+    lines += [("because", answer.reason)] if answer.reason not in ("", answer.message) else []
+    lines += [("warning", warning) for warning in answer.warnings]
+    lines += [("patch", _operation(operation)) for operation in answer.patch]
+    lines += [("because", sentence) for sentence in answer.explanation]
+    heads = [head for head, _ in lines]
+    repeated = zip(lines, [None, *heads], strict=False)
+    width = max(9, len(decision) + 2)
+    out.fields(
+        console, [("" if head == last else head, text) for (head, text), last in repeated], width
+    )
+    if answer.patch:
+        console.print("\nThe object after the patch:\n", soft_wrap=True)
+        console.print(
+            yaml.safe_dump(answer.object, sort_keys=False, allow_unicode=True), soft_wrap=True
+        )
+
+
+def _operation(operation: dict[str, Any]) -> str:
+    value = json.dumps(operation["value"], ensure_ascii=False) if "value" in operation else ""
+    return f"{operation['op']} {operation['path']} {value}".rstrip()

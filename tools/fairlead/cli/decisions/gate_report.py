@@ -1,0 +1,89 @@
+"""Prints the report of `fairlead eval` on many objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+
+from fairlead.analysis import gate
+from fairlead.analysis.gate import Report, Verdict
+from fairlead.cli import output as out
+from fairlead.cli.decisions import grouped
+
+FORMATS = ("junit", "sarif")
+"""The formats that only such a report has."""
+
+
+def emit(report: Report, output: str) -> None:
+    """Print the report in the format `output`, and what makes it uncertain to stderr."""
+    # Imported here, as these two libraries take as long to load as a gate needs to decide.
+    if output == "junit":
+        from fairlead.analysis import junit
+
+        out.line(junit.document(report))
+    elif output == "sarif":
+        from fairlead.analysis import sarif
+
+        out.line(json.dumps(sarif.document(report), indent=2))
+    else:
+        out.emit(_data(report), output, lambda console: _draw(console, report))
+    for warning in report.warnings:
+        out.warning(warning)
+
+
+def _data(report: Report) -> dict[str, Any]:
+    return {
+        "objects": [_verdict_data(verdict) for verdict in report.verdicts],
+        "counts": report.counts,
+        "failed": report.failed,
+        "skipped": report.skipped,
+        "unknownNamespaces": list(report.unknown),
+    }
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "file": str(verdict.path),
+        "line": verdict.line,
+        "operation": verdict.subject.operation,
+        "kind": verdict.subject.kind,
+        "namespace": verdict.subject.namespace,
+        "name": verdict.subject.name,
+        "outcome": verdict.outcome,
+        "failed": verdict.failed,
+        "findings": [
+            {"finding": finding.finding, "intent": finding.intent, "message": finding.message}
+            for finding in verdict.findings
+        ],
+        "patch": list(verdict.patch),
+        "notes": list(verdict.notes),
+    }
+
+
+def _draw(console: Console, report: Report) -> None:
+    """One line for each finding, with its place first, as compilers print it. Changes are only
+    counted, unless they fail the gate.
+    """
+    findings = {gate.REFUSED, gate.WARNED, *report.fail_on}
+    lines = [
+        f"{_place(verdict)}: {finding.finding}: {verdict.subject.object}: {finding.message}"
+        f"{f' [{finding.intent}]' if finding.intent else ''}"
+        for verdict in report.verdicts
+        for finding in verdict.findings
+        if finding.finding in findings
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    if lines:
+        console.print()
+    objects = "object" if len(report.verdicts) == 1 else "objects"
+    files = "1 file" if report.files == 1 else f"{report.files} files"
+    counts = grouped.counts(report.counts, f"{objects} in {files}")
+    skipped = f"; skipped, as no Kubernetes objects: {report.skipped}" if report.skipped else ""
+    console.print(f"{counts}{skipped}", soft_wrap=True)
+
+
+def _place(verdict: Verdict) -> str:
+    return f"{verdict.path}:{verdict.line}" if verdict.line else str(verdict.path)

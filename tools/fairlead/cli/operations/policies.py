@@ -1,0 +1,43 @@
+"""`fairlead policies`: list the policies that OPA loads."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.operations import bundle_following, policy_list
+
+_COLUMNS = (
+    "kind",
+    "name",
+    "status",
+    "package",
+    "installed",
+    "revision",
+    "decided",
+    "conflict",
+    "error",
+)
+
+
+@click.command()
+@options.cluster
+@options.output
+def command(target: registry.Target, output: str) -> None:
+    """List the policies that OPA loads: ConfigMaps and PlacementPolicies, each with its status.
+
+    Exit code: 1 if OPA rejects a policy, or if two policies claim one package.
+    """
+    objects = registry.find(target).objects()
+    rows = policy_list.listed(objects)
+    filled = [column for column in _COLUMNS if any(row[column] is not None for row in rows)]
+    columns = filled or _COLUMNS[:3]
+    styles = {"error": "red", "conflict": "yellow"}
+    column_styles = {column: style for column, style in styles.items() if column in columns}
+    out.emit(rows, output, out.rows(None, columns, rows, column_styles))
+    if url := bundle_following.followed(objects):
+        out.note(f"not listed: the policies in the signed bundles of {url}")
+    if any(row["status"] == "error" or row["conflict"] for row in rows):
+        raise SystemExit(1)

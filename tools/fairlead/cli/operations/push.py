@@ -1,0 +1,107 @@
+"""`fairlead push`: test the policies, push them into a running cluster, and wait until every OPA
+serves them."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.clusters.base import Cluster
+from fairlead.common import paths
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.operations import push
+from fairlead.policy import bundles, loading
+from fairlead.policy.policy_set import PolicySet
+
+_LOOK = 0.3
+"""Seconds between two checks of the files with --watch."""
+
+
+@click.command()
+@options.cluster
+@options.settings
+@options.policies
+@click.option(
+    "--restart", is_flag=True, help="Restart each OPA and its sidecar afterwards, one by one."
+)
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Push again whenever a policy or the settings file is saved, until Ctrl-C; for "
+    "development.",
+)
+@options.message
+@options.output
+def command(
+    target: registry.Target,
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    restart: bool,
+    watch: bool,
+    message: str | None,
+    output: str,
+) -> None:
+    """Check and test the policies, push them, and wait until every OPA serves exactly this
+    revision.
+
+    If a policy does not compile or fails its tests, nothing is changed. If an OPA rejects the new
+    revision, the old one comes back.
+    """
+    if watch and output != "table":
+        raise UsageError("--watch prints for people only: leave out -o")
+    cluster = registry.find(target)
+    if not watch:
+        _push(cluster, settings_file, policies_folder, restart, message, output)
+        return
+
+    def settings_now() -> Path | None:
+        return loading.find(settings_file)
+
+    folders = bundles.folders(loading.load(settings_file), policies_folder)
+
+    def folders_now() -> list[Path]:
+        nonlocal folders
+        with suppress(FairleadError):  # the push says what is wrong with the settings
+            folders = bundles.folders(loading.load(settings_file), policies_folder)
+        return folders
+
+    file = settings_now() or Path.cwd() / loading.FILE
+    watched = [paths.shown(path) for path in (*folders, file)]
+    out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
+    for _ in push.changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
+        try:
+            _push(cluster, settings_file, policies_folder, restart, message, output)
+        except FairleadError as error:
+            out.error(str(error))
+
+
+def _push(
+    cluster: Cluster,
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    restart: bool,
+    message: str | None,
+    output: str,
+) -> None:
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    with out.progress() as progress:
+        result = push.push(cluster, policies, message=message, restart=restart, progress=progress)
+    show(result, output)
+
+
+def show(result: dict[str, Any], output: str) -> None:
+    """Print which OPA serves the revision, and the warnings."""
+    table = out.rows(f"revision {result['revision']}", ("url", "revision"), result["opa"])
+    line = f"revision {result['revision']} in force"
+    out.emit(result, output, table if result["opa"] else lambda console: console.print(line))
+    if result["entry"] is None:
+        out.note("policies and settings were in force already: the history has no new entry")
+    for warning in result["warnings"]:
+        out.warning(warning)

@@ -1,0 +1,117 @@
+"""`fairlead render`: write the manifests as files, for GitOps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from fairlead import engines
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.common.errors import UsageError
+from fairlead.deployment import kustomize, manifests
+from fairlead.deployment import render as library
+from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
+from fairlead.engines.base import UnsupportedSettings
+from fairlead.operations import strategies
+from fairlead.operations.strategies import python
+from fairlead.policy import loading
+from fairlead.policy.policy_set import PolicySet
+
+
+@click.command()
+@options.settings
+@options.policies
+@click.option(
+    "--engine",
+    default=OPA_ENGINE,
+    show_default=True,
+    metavar="NAME",
+    help="What enforces the policies: opa, python, cel for admission policies without OPA, "
+    "gatekeeper, or kyverno.",
+)
+@options.sidecar
+@click.option(
+    "--secrets",
+    "secrets_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keep the token and the certificate in FILE, so that the next output is the same.",
+)
+@click.option("--renew", is_flag=True, help="Replace the token and the certificate in FILE now.")
+@click.option(
+    "--kustomize",
+    "base",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write a kustomize base without credentials into DIR; with --secrets, also the overlay "
+    "beside FILE.",
+)
+@options.output
+def command(
+    settings_file: Path | None,
+    policies_folder: Path | None,
+    engine: str,
+    sidecar: str | None,
+    secrets_file: Path | None,
+    renew: bool,
+    base: Path | None,
+    output: str,
+) -> None:
+    """Print all manifests, or write them as a kustomize base, for clusters that other tools deploy
+    to.
+
+    If the certificate in FILE ends within 30 days, it is renewed, with a note on stderr. See
+    docs/gitops.md.
+    """
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    if engine == PYTHON_ENGINE:
+        strategies.refuse_sidecar(engine, sidecar)
+        sidecar = python.require(policies)
+    elif engine != OPA_ENGINE:
+        if sidecar or secrets_file or renew or base:
+            raise UsageError(
+                "--sidecar, --secrets, --renew and --kustomize are about pods: leave them out with "
+                f"--engine {engine}"
+            )
+        try:
+            objects = engines.render(engine, policies)
+        except UnsupportedSettings as error:
+            raise loading.located(settings_file, error.mistakes) from error
+        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
+        return
+    if base is None:
+        with out.progress() as progress:
+            rendered = library.render(
+                policies,
+                sidecar=sidecar,
+                secrets=secrets_file,
+                renew=renew,
+                progress=progress,
+            )
+        _print_notes(rendered.notes)
+        out.emit(
+            rendered.objects,
+            output,
+            lambda _: out.line(manifests.to_yaml(rendered.objects).rstrip()),
+        )
+        return
+    with out.progress() as progress:
+        result = kustomize.write(
+            policies,
+            base,
+            sidecar=sidecar,
+            secrets=secrets_file,
+            renew=renew,
+            progress=progress,
+        )
+    _print_notes(result.notes)
+    rows = [{"file": str(path), "state": state} for path, state in result.states.items()]
+    out.emit(rows, output, out.rows(None, ("file", "state"), rows))
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        out.note(note)

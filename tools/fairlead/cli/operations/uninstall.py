@@ -1,0 +1,36 @@
+"""`fairlead uninstall`: remove Fairlead from a cluster."""
+
+from __future__ import annotations
+
+import click
+
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.clusters import registry
+from fairlead.operations import uninstall as library
+
+
+@click.command()
+@options.cluster
+@options.yes
+@options.output
+def command(target: registry.Target, yes: bool, output: str) -> None:
+    """Remove every object that Fairlead created in a cluster, the webhooks first, and nothing else;
+    safe to repeat.
+
+    If the namespace holds other objects, it stays. To stop a cluster that `fairlead up` started,
+    run `fairlead down`.
+    """
+    cluster = registry.find(target)
+    options.ask(target, cluster, "uninstall from", confirmed=yes)
+    with out.progress() as progress:
+        removal = library.uninstall(cluster, progress=progress)
+    out.emit(
+        removal.objects,
+        output,
+        out.rows(None, ("kind", "name", "namespace", "removed"), removal.objects),
+    )
+    if removal.remaining:
+        out.note(f"the namespace stays, because it also holds: {', '.join(removal.remaining)}")
+    if not removal.objects:
+        out.note("there is nothing to remove: Fairlead is not in this cluster")

@@ -1,0 +1,165 @@
+"""`fairlead place`: show on which clusters workloads run, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import yaml
+from rich.console import Console
+
+from fairlead.analysis import place
+from fairlead.analysis.place import Placement, Result
+from fairlead.cli import options
+from fairlead.cli import output as out
+from fairlead.cli.placement import place_formats, place_options, place_reports, place_watch
+from fairlead.common import files
+from fairlead.common.progress import Progress
+
+if TYPE_CHECKING:
+    from fairlead.federation.hosts import Host
+
+_ANNOTATIONS = "annotations"
+_COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
+
+
+@click.command()
+@options.manifests_by_flag
+@options.placement_data
+@options.policies
+@options.output_in(*out.FORMATS, _ANNOTATIONS, *place_formats.FORMATS)
+@place_formats.source
+@place_options.options
+def command(
+    paths: tuple[Path, ...],
+    data_sources: tuple[str, ...],
+    policies_folder: Path | None,
+    output: str,
+    source: str | None,
+    execution: place_options.Execution,
+) -> int:
+    """Show on which clusters the workloads in manifests run, with which share of their replicas,
+    and why not on the others. OPA decides, by the policies of this checkout and the data of a file;
+    no cluster is contacted, except with --apply and --host.
+
+    A FILE holds manifests, as JSON or YAML; - is standard input. Of a FOLDER, all .yaml, .yml and
+    .json files are read, except hidden ones. Deployments, ReplicaSets, StatefulSets and Jobs are
+    placed. With -o annotations, all manifests are printed, with the decision as an annotation;
+    workloads with errors are left out. With -o karmada or -o argocd, the objects are printed by
+    which these carry out the decisions. With --watch, decisions follow changes until Ctrl-C.
+
+    See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors or
+    could not be applied, 2 if a file has a mistake.
+    """
+    argocd_source = place_formats.checked(output, source)
+    if execution.watched:
+        return place_watch.run(
+            paths, data_sources, execution, folder=policies_folder, output=output
+        )
+    host = execution.host()
+    with out.progress() as progress:
+        inputs = (
+            _in_host(host, execution.selector, progress)
+            if host
+            else place.read(paths, data_sources, progress=progress)
+        )
+        result = place.decide(inputs, folder=policies_folder, progress=progress)
+    if host and execution.applied:
+        return _apply(result, host)
+    if output == _ANNOTATIONS:
+        _emit_annotated(result)
+    elif output in place_formats.FORMATS:
+        place_formats.emit(result, argocd_source)
+        place_reports.emit_errors(result)
+    else:
+        out.emit([_data(placement) for placement in result.placements], output, _drawn(result))
+    return int(any(placement.errors for placement in result.placements))
+
+
+def _emit_annotated(result: Result) -> None:
+    """Print the manifests, and the errors of those that are left out."""
+    manifests = [
+        placement.annotated() if placement else document.value
+        for document, placement in result.documents
+        if not (placement and placement.errors)
+    ]
+    out.line(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True).rstrip())
+    place_reports.emit_errors(result)
+
+
+def _in_host(host: Host, selector: str, progress: Progress) -> place.Inputs:
+    """What the host cluster has now. Raises UsageError."""
+    from fairlead.federation import host_inputs
+
+    with host_inputs.followed(host, selector) as inputs:
+        return inputs.read(progress)
+
+
+def _apply(result: Result, host: Host) -> int:
+    """Apply Karmada's policies in the host cluster. Returns the exit code."""
+    from fairlead.federation import karmada_policies
+
+    place_reports.emit_errors(result)
+    with out.progress() as progress:
+        report = karmada_policies.keep(result, host, progress=progress)
+    place_reports.emit(report)
+    failed = any(placement.errors for placement in result.placements)
+    return int(failed or bool(report.problems))
+
+
+def _data(placement: Placement) -> dict[str, Any]:
+    manifest = placement.document.value
+    metadata = manifest.get("metadata") or {}
+    return {
+        "file": str(files.shown(placement.document.path)),
+        "line": placement.document.line(()),
+        "kind": manifest["kind"],
+        "namespace": place.namespace_of(metadata),
+        "name": metadata.get("name"),
+        "clusters": {
+            name: {
+                "weight": weight,
+                "replicas": placement.replicas[name],
+                "cost": placement.cluster_costs[name],
+            }
+            for name, weight in placement.clusters.items()
+        },
+        "cost": placement.cost,
+        "costs": dict(placement.costs),
+        "annotations": placement.annotations,
+        "errors": dict(placement.errors),
+        "explanation": dict(placement.explanation),
+    }
+
+
+def _drawn(result: Result) -> Any:
+    def draw(console: Console) -> None:
+        for number, placement in enumerate(result.placements):
+            if number:
+                console.print()
+            lines = [
+                {
+                    "cluster": name,
+                    "weight": placement.clusters.get(name),
+                    "replicas": placement.replicas.get(name),
+                    "cost": _money(placement.costs.get(name)),
+                    "why": reason,
+                }
+                for name, reason in sorted(
+                    placement.explanation.items(),
+                    key=lambda item: (item[0] not in placement.clusters, item[0]),
+                )
+            ]
+            out.rows(placement.title, _COLUMNS, lines)(console)
+            if placement.cost is not None:
+                console.print(f"cost: {_money(placement.cost)} an hour")
+            for text in placement.sentences:
+                console.print(f"error: {text}", style="red", soft_wrap=True)
+
+    return draw
+
+
+def _money(cost: float | None) -> str | None:
+    """A cost with four digits that count, such as 0.0858."""
+    return None if cost is None else f"{cost:.4g}"

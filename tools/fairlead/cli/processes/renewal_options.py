@@ -1,0 +1,137 @@
+"""The options of `sync` and `keeper` for certificate renewal, and the Keeper that is built from
+them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+from prometheus_client import CollectorRegistry
+
+from fairlead.common import durations
+from fairlead.common.errors import UsageError
+from fairlead.deployment import component_flags as flags
+from fairlead.keeper import servers
+from fairlead.keeper.keeper import MANAGER, Keeper
+from fairlead.kube.clients import BRIEF, Objects
+
+_OPTIONS = (
+    click.option(
+        flags.CERTIFICATE_LIFE,
+        metavar="DURATION",
+        help="Renew OPA's certificate, with new ones that last so long, such as 90d. Without this "
+        "option nothing is renewed.",
+    ),
+    click.option(
+        flags.RENEW_BEFORE,
+        metavar="DURATION",
+        help="Renew a certificate so long before its end.  [default: a third of its life]",
+    ),
+    click.option(
+        flags.OPAS,
+        metavar="HOST:PORT,...",
+        help="The OPAs that serve with the certificate, instead of the pods with the label "
+        "app.kubernetes.io/name=opa.",
+    ),
+    click.option(
+        flags.SIDECARS, metavar="HOST:PORT,...", help="The sidecars of these OPAs; requires --opas."
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """The values of the options. `named` are the OPAs and sidecars if they are not pods."""
+
+    valid: timedelta
+    before: timedelta
+    named: tuple[list[tuple[str, int]], list[tuple[str, int]]] | None
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options. The command gets them as `renewal`, None if nothing is to be renewed."""
+
+    @functools.wraps(command)
+    def wrapper(
+        *arguments: Any,
+        certificate_life: str | None,
+        renew_before: str | None,
+        opas: str | None,
+        sidecars: str | None,
+        **keywords: Any,
+    ) -> Any:
+        return command(
+            *arguments, renewal=_renewal(certificate_life, renew_before, opas, sidecars), **keywords
+        )
+
+    for option in reversed(_OPTIONS):
+        wrapper = option(wrapper)
+    return wrapper
+
+
+def keeper(
+    renewal: Renewal,
+    kubeconfig: Path | None,
+    *,
+    replica: str,
+    registry: CollectorRegistry,
+    rolls: bool = False,
+) -> Keeper:
+    """The keeper for these options. With `rolls`, it restarts OPA's pods so that they read the new
+    CA. Raises UsageError if the kubeconfig is unusable.
+    """
+    api = Objects(kubeconfig, timeout=BRIEF)
+    list_servers = servers.named(*renewal.named) if renewal.named else servers.pods(api)
+    serving = servers.Serving(list_servers, pause=0.1 if renewal.named else 1.0)
+    if rolls:
+        serving = servers.Rolled(api, list_servers, manager=MANAGER)
+    return Keeper(
+        api, serving, valid=renewal.valid, before=renewal.before, replica=replica, registry=registry
+    )
+
+
+def _renewal(
+    life: str | None, before: str | None, opas: str | None, sidecars: str | None
+) -> Renewal | None:
+    if life is None:
+        values = {flags.RENEW_BEFORE: before, flags.OPAS: opas, flags.SIDECARS: sidecars}
+        for flag, value in values.items():
+            if value:
+                raise UsageError(
+                    f"{flag} has no effect without a renewal: give --certificate-life too"
+                )
+        return None
+    if sidecars and not opas:
+        raise UsageError("--sidecars needs --opas: give both")
+    valid = _duration(flags.CERTIFICATE_LIFE, life)
+    lead = _duration(flags.RENEW_BEFORE, before) if before else valid / 3
+    if lead >= valid:
+        raise UsageError(
+            f"--renew-before {before}: give a time that is shorter than the life of {life}"
+        )
+    addresses = (
+        (_addresses(flags.OPAS, opas), _addresses(flags.SIDECARS, sidecars or "")) if opas else None
+    )
+    return Renewal(valid, lead, addresses)
+
+
+def _duration(flag: str, text: str) -> timedelta:
+    try:
+        return durations.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from error
+
+
+def _addresses(flag: str, text: str) -> list[tuple[str, int]]:
+    addresses = []
+    for part in filter(None, text.split(",")):
+        host, colon, port = part.rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise UsageError(f"{flag}: {part!r} is not host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses

@@ -1,0 +1,121 @@
+"""The objects by which API servers enforce policies themselves: which of them a cluster has, and
+which an engine's revision needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF, PLACEMENT_POLICIES
+from fairlead.engines.live import custom_resources
+from fairlead.kube import clients
+from fairlead.kube.errors import Refused
+from fairlead.operations.strategies.base import Key
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+_DEFINITION = "CustomResourceDefinition"
+_EXTENSIONS = "apiextensions.k8s.io/v1"
+POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+BINDINGS = tuple(f"{kind}Binding" for kind in POLICIES)
+_OF_PEOPLE = f"{PLACEMENT_POLICIES[0]}.{PARAMETERS_GROUP}"
+Objects = Sequence[Mapping[str, Any]]
+
+
+def definitions(objects: Objects) -> list[Mapping[str, Any]]:
+    """The kinds of parameters among the objects of a revision."""
+    return [item for item in objects if item["kind"] == _DEFINITION]
+
+
+def bindings(objects: Objects) -> list[Mapping[str, Any]]:
+    """What puts the policies of intents in force."""
+    return [item for item in objects if item["kind"] in BINDINGS and _of_intent(item)]
+
+
+def prepared(objects: Objects) -> list[Mapping[str, Any]]:
+    """The policies of intents and their parameters."""
+    return [item for item in objects if item["kind"] not in BINDINGS and _of_intent(item)]
+
+
+def guards(objects: Objects) -> list[Mapping[str, Any]]:
+    """What protects Fairlead's objects; the policies' ConfigMap is none of them."""
+    return [
+        item
+        for item in objects
+        if not _of_intent(item) and item["kind"] not in (_DEFINITION, "ConfigMap")
+    ]
+
+
+def _of_intent(manifest: Mapping[str, Any]) -> bool:
+    return INTENT_LABEL in (manifest["metadata"].get("labels") or {})
+
+
+def all_keys(objects: clients.Objects) -> list[Key]:
+    """All such objects of a cluster, the bindings first. Parameters go with their kinds."""
+    return [
+        *other_keys(objects, BINDINGS, ()),
+        *other_keys(objects, POLICIES, ()),
+        *_other_definitions(objects, ()),
+    ]
+
+
+def superseded(objects: clients.Objects, new: Objects) -> Iterator[Key]:
+    """The policies and parameters that are not `new`. Those stay that a binding still names, of a
+    deployment that was held up.
+    """
+    remaining = (*prepared(new), *_bound(objects))
+    yield from other_keys(objects, POLICIES, remaining)
+    kinds = definitions(new)
+    yield from _other_definitions(objects, kinds)
+    names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in remaining}
+    for definition in {manifest["metadata"]["name"]: manifest for manifest in kinds}.values():
+        version, kind = custom_resources.identity(definition)
+        for item in _listed(objects, version, kind, f"{PART_OF}=fairlead"):
+            if (kind, item["metadata"]["name"]) not in names:
+                yield version, kind, item["metadata"]["name"], None
+
+
+def _bound(objects: clients.Objects) -> Iterator[dict[str, Any]]:
+    """What the bindings of the cluster name, as {kind, metadata: {name}}."""
+    for kind in BINDINGS:
+        for item in _listed(objects, ADMISSION, kind, f"{PART_OF}=fairlead,{INTENT_LABEL}"):
+            policy = kind.removesuffix("Binding")
+            yield {"kind": policy, "metadata": {"name": item["spec"]["policyName"]}}
+
+
+def other_keys(
+    objects: clients.Objects, kinds: Sequence[str], manifests: Iterable[Mapping[str, Any]]
+) -> list[Key]:
+    """The objects of intents of these kinds that are not among `manifests`."""
+    names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
+    return [
+        (ADMISSION, kind, name, None)
+        for kind in kinds
+        for item in _listed(objects, ADMISSION, kind, f"{PART_OF}=fairlead,{INTENT_LABEL}")
+        for name in [str(item["metadata"]["name"])]
+        if name.startswith("fairlead.") and (kind, name) not in names
+    ]
+
+
+def _other_definitions(
+    objects: clients.Objects, needed_kinds: Iterable[Mapping[str, Any]]
+) -> Iterator[Key]:
+    """The kinds of parameters that are not among `needed_kinds`, without PlacementPolicies, which
+    belong to people.
+    """
+    names = {_OF_PEOPLE, *(manifest["metadata"]["name"] for manifest in needed_kinds)}
+    for item in _listed(objects, _EXTENSIONS, _DEFINITION, f"{PART_OF}=fairlead"):
+        name = str(item["metadata"]["name"])
+        if name.endswith(f".{PARAMETERS_GROUP}") and name not in names:
+            yield _EXTENSIONS, _DEFINITION, name, None
+
+
+def _listed(objects: clients.Objects, version: str, kind: str, labels: str) -> list[dict[str, Any]]:
+    """The objects that the selector matches; none if the API server does not serve the kind, or
+    does not let the user list it: such a user did not create one either.
+    """
+    try:
+        return objects.list(version, kind, None, labels)
+    except Refused as error:
+        if error.status in (403, 404):
+            return []
+        raise

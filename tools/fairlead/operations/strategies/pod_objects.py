@@ -1,0 +1,117 @@
+"""The objects of a deployment with pods: their credentials, what they are rendered from, and what
+later deployments do not need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common.errors import UsageError
+from fairlead.deployment import access, engine_names, manifests
+from fairlead.deployment.credentials import Credentials, Tls
+from fairlead.deployment.names import (
+    ACCESS,
+    KEEPER,
+    NAMESPACE,
+    OPA,
+    POLICIES,
+    POLICY_WEBHOOK,
+    scoped_secret,
+)
+from fairlead.deployment.sidecars import Sidecar
+from fairlead.operations import deployed_state, drift
+from fairlead.operations.strategies.base import Key, Operation, Revision, key_of
+from fairlead.policy import bundles, token_scopes
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
+
+NOBODY = Credentials("", b"", b"", b"")
+"""Stands for credentials where only the names of objects count."""
+_LAST = ("v1", "ServiceAccount", OPA, NAMESPACE)
+"""The object of a deployment with pods that is deleted last."""
+
+
+def credentials(operation: Operation, settings: Settings) -> Credentials:
+    """The deployed credentials, or new ones if there are none. Raises ApiServerError."""
+    valid = settings.certificates.valid
+    deployed = None if operation.unprivileged else deployed_state.credentials(operation.objects)
+    present = deployed or Credentials.fresh(valid=valid)
+    if present.remaining <= timedelta(0):  # nobody can be refused for it any more
+        present = present.having(Tls.fresh(valid))
+    return present.opening(token_scopes.wanted(settings))
+
+
+def deployed(operation: Operation) -> Credentials:
+    """The deployed credentials. Raises UsageError if there are none."""
+    present = deployed_state.credentials(operation.objects)
+    if present is None:
+        raise UsageError(
+            f"cluster {operation.cluster.name} has lost OPA's token or certificate: run `fairlead "
+            "deploy`"
+        )
+    return present
+
+
+def revision(
+    cluster: Cluster, policies: PolicySet, present: Credentials, sidecar: Sidecar
+) -> Revision:
+    """The policies, which are staged, with all objects of their deployment."""
+    objects = manifests.render_objects(
+        policies.settings,
+        policies.bundle,
+        present,
+        webhook_url=cluster.webhook_url(sidecar),
+        sidecar=sidecar,
+    )
+    (manifest,) = (entry for entry in objects if entry["metadata"]["name"] == POLICIES)
+    return Revision(policies, manifest, objects)
+
+
+def superfluous(operation: Operation, new: Revision, present: Credentials) -> list[Key]:
+    """The objects of another sidecar and of policies that are gone, which a deployment deletes."""
+    guards = drift.superseded(operation.cluster, operation.objects, present, new.objects)
+    names = {item["metadata"]["name"] for item in new.objects}
+    deployments = {item["metadata"]["name"] for item in new.objects if item["kind"] == "Deployment"}
+    keys: list[Key] = [(*guard, None) for guard in guards]
+    if KEEPER not in deployments:
+        keys.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
+    if POLICY_WEBHOOK not in names:
+        kind = "ValidatingWebhookConfiguration"
+        keys.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
+    if ACCESS not in deployments:
+        keys += access.OBJECTS
+    keys += [
+        ("v1", "Secret", scoped_secret(scope), NAMESPACE)
+        for scope in token_scopes.SCOPES
+        if scope not in present.scoped
+    ]
+    return keys
+
+
+def left(operation: Operation, manifests: Iterable[dict[str, Any]]) -> list[Key]:
+    """The objects of a deployment with pods that a deployment without any leaves behind, in the
+    order in which to delete them. The validating webhooks go first, as they would refuse pods
+    without the mutating ones, and what they ask after all webhooks.
+    """
+    cluster, config_map = operation.cluster, operation.config_map
+    if config_map is None:
+        return []
+    # An interrupted deployment without pods may have left some, and the last one among them.
+    is_asked = engine_names.of(config_map) in engine_names.ASKED
+    if not is_asked and operation.objects.get(*_LAST) is None:
+        return []
+    policies = PolicySet.deployed(
+        bundles.modules_of(config_map.get("data") or {}), drift.settings(config_map)
+    )
+    present = deployed_state.credentials(operation.objects) or NOBODY
+    rendered = revision(cluster, policies, present, cluster.sidecar).objects
+    keys = {key_of(manifest) for manifest in manifests}
+    return [key for manifest in reversed(rendered) if (key := key_of(manifest)) not in keys]
+
+
+def unreadable(config_map: Mapping[str, Any]) -> Revision:
+    """What a ConfigMap of policies brings whose settings cannot be read: the policies alone."""
+    bundle = bundles.Bundle(config_map.get("data") or {})
+    return Revision(PolicySet(Settings(), None, (), bundle, (), ()), config_map, ())

@@ -1,0 +1,118 @@
+"""What `fairlead status` shows of a deployment with pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from fairlead.clusters.base import Cluster
+from fairlead.common import texts
+from fairlead.deployment.names import ACCESS, NAMESPACE, OPA_ENGINE, TLS_SECRET
+from fairlead.kube import clients
+from fairlead.operations import (
+    bundle_following,
+    certificate_status,
+    deployed_state,
+    drift,
+    policy_status,
+    problems,
+    replication_lag,
+    transient_access,
+)
+from fairlead.operations.deployed_state import Served
+from fairlead.operations.disabled_webhooks import Webhooks
+from fairlead.operations.strategies.base import Description
+from fairlead.policy import bundles
+
+
+def describe(
+    cluster: Cluster, objects: clients.Objects, config_map: Mapping[str, Any] | None
+) -> Description:
+    """The state of the pods, and of what asks them; see fairlead.operations.status.status."""
+    credentials = deployed_state.credentials(objects)
+    token = credentials.token if credentials else None
+    by_opa = cluster.sidecar.engine == OPA_ENGINE
+    states = [deployed_state.served(opa, token) for opa in cluster.opas()]
+    sidecars = [deployed_state.report(sidecar) for sidecar in cluster.sidecars()]
+    access = transient_access.controllers(cluster)
+    policies = _policies(objects, config_map, states, by_opa=by_opa)
+    followed = bundle_following.followed(objects)
+    deployment = objects.get("apps/v1", "Deployment", ACCESS, NAMESPACE)
+    noun = "OPA" if by_opa else "server in Python"
+    return Description(
+        engine=cluster.sidecar.engine,
+        rows={
+            "deployed": credentials is not None or bool(policies),
+            "sidecar": cluster.sidecar.name if by_opa else None,
+            "bundles": followed,
+            "opa": [_row(state) for state in states],
+            "sidecars": sidecars,
+            "access": access,
+            "policies": policies,
+            "certificates": certificate_status.certificates(cluster, objects),
+        },
+        comparison=drift.compare(cluster, objects),
+        disabled=Webhooks(objects).disabled(),
+        dated={}
+        if credentials is None
+        else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca},
+        problems=[
+            *problems.of_opas(states, _expected_opas(objects), noun),
+            *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
+            *problems.of_access(access, deployment),
+            *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
+            *problems.of_policies(policies),
+            *problems.of_bundles(followed, config_map),
+        ],
+    )
+
+
+def _row(state: Served) -> dict[str, Any]:
+    return {
+        "pod": state.opa.pod,
+        "url": state.opa.url,
+        "ca": str(state.opa.ca),
+        "pid": state.opa.pid,
+        "ready": state.ready,
+        "revision": state.revision,
+        "confirmed": texts.time(state.confirmed) if state.confirmed else None,
+    }
+
+
+def _policies(
+    objects: clients.Objects,
+    config_map: Mapping[str, Any] | None,
+    states: Iterable[Served],
+    *,
+    by_opa: bool,
+) -> list[dict[str, Any]]:
+    if not by_opa:
+        return [_in_python(config_map, states)] if config_map else []
+    is_deployed = objects.get("v1", "Namespace", NAMESPACE) is not None
+    return policy_status.policies(objects) if is_deployed else []
+
+
+def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[str, Any]:
+    """The policies' ConfigMap, and whether the servers in Python use it, as a row of `policies`."""
+    states = list(states)
+    revision = bundles.revision(config_map.get("data") or {})
+    errors = [state.rejected["error"] for state in states if state.rejected]
+    everywhere = all(state.revision == revision for state in states)
+    state = "error" if errors else "ok" if everywhere else "pending"
+    name = config_map["metadata"]["name"]
+    return {"name": name, "status": state, "error": next(iter(errors), None), "used": True}
+
+
+def _lags(
+    cluster: Cluster, states: Iterable[Served], token: str | None
+) -> Iterator[tuple[Served, replication_lag.Lag | None]]:
+    """What OPAs lack of the cluster's namespaces, if no sidecar reports the age of its data."""
+    for state in states:
+        if not cluster.sidecar.look_up and state.error is None:
+            yield state, replication_lag.lag(cluster, state.opa, token)
+
+
+def _expected_opas(objects: clients.Objects) -> int:
+    """The least number of OPAs that have to be there."""
+    deployment = objects.get("apps/v1", "Deployment", "opa", NAMESPACE) or {}
+    return max(1, (deployment.get("spec") or {}).get("replicas") or 0)

@@ -1,0 +1,218 @@
+"""The intents: a folder of policies holds one folder for each, named like its package, with
+`<package>.rego` and `intent.yaml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from pydantic import ValidationError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from fairlead.common import files, mistakes, paths
+from fairlead.common.errors import InputError
+from fairlead.common.mistakes import Mistake
+from fairlead.policy import intent_file, metadata
+from fairlead.policy.intent_file import FILE, Facts
+from fairlead.policy.requests import Request
+from fairlead.settings.first_webhooks import FIRST_WEBHOOKS
+from fairlead.settings.services import SERVICES
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+# The names of an intent are labels and annotations of Kubernetes, of 63 characters.
+_LONGEST = 63
+_TAKEN = {
+    *("data", "input", "fairlead_confirmed", "kubernetes", "system"),
+    *(service.root for service in SERVICES),
+    *("as", "contains", "default", "else", "every", "false", "if", "import", "in", "not", "null"),
+    *("package", "some", "true", "with"),
+}
+
+
+@dataclass(frozen=True)
+class Intent:
+    """An intent: its name, the title and the description of its Rego, and the facts of its
+    intent.yaml. `source` is that file, or in a cluster the key of its module.
+    """
+
+    name: str
+    title: str
+    description: str
+    facts: Facts
+    source: str
+    document: files.Document = field(compare=False, repr=False)
+
+    @property
+    def package(self) -> str:
+        """The name of its package and its folder."""
+        return self.name.replace("-", "_")
+
+    @property
+    def module(self) -> Path:
+        """The file with its Rego."""
+        return Path(self.source).with_name(f"{self.package}.rego")
+
+    def line(self, location: mistakes.Location) -> int | None:
+        """The line in `source` where the part at `location` stands."""
+        return self.document.line(location)
+
+    def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters that were given, with the defaults of their schema. Raises ValueError that
+        names the first mistake.
+        """
+        problems = self.problems(given)
+        if problems:
+            raise ValueError(problems[0].text)
+        return dict(_with_defaults(self.facts.parameters_schema, dict(given)))
+
+    def problems(self, given: Mapping[str, Any]) -> list[Mistake]:
+        """What is wrong with parameters; locations begin with `parameters`."""
+        parameters = _with_defaults(self.facts.parameters_schema, dict(given))
+        # With a registry of its own, jsonschema fetches no schema from elsewhere.
+        validator = Draft202012Validator(self.facts.parameters_schema, registry=Registry())
+        try:
+            errors = sorted(
+                validator.iter_errors(parameters), key=lambda error: str(error.absolute_path)
+            )
+        except (Unresolvable, RecursionError) as error:
+            text = (
+                f"their schema in {self.source} refers to another one that is not in it ({error})"
+            )
+            return [Mistake(("parameters",), f"parameters: {text}")]
+        problems = []
+        for violation in errors:
+            details = best_match([violation])
+            location = ("parameters", *details.absolute_path)
+            problems.append(Mistake(location, f"{mistakes.path(location)}: {details.message}"))
+        return problems
+
+    def example(self) -> dict[str, Any]:
+        """Parameters with which the intent can be in force: for those without a default, the first
+        of their examples. Raises InputError if they do not satisfy the schema.
+        """
+        properties = self.facts.parameters.get("properties", {})
+        given = {
+            name: schema["examples"][0]
+            for name, schema in properties.items()
+            if "default" not in schema and schema.get("examples")
+        }
+        try:
+            return self.parameters(given)
+        except ValueError as error:
+            message = f"the defaults and examples of {error}"
+            line = self.line(("parameters",))
+            raise InputError(self.source, message, line=line) from error
+
+    def requests(self, settings: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[Request]:
+        """The requests that it has a say in, under these settings. Raises InputError."""
+        names = {"settings": settings, "parameters": parameters}
+        requests = []
+        for index, written in enumerate(self.facts.requests):
+            if not written.applies(names):
+                continue
+            document = written.document(names)
+            try:
+                requests.append(Request.model_validate(document))
+            except ValidationError as error:
+                problem = mistakes.of(error, Request, document)[0].text
+                raise InputError(
+                    self.source,
+                    f"requests[{index}], with these settings: {problem}",
+                    line=self.line(("requests", index)),
+                ) from error
+        return requests
+
+
+def of_folder(folder: Path) -> Intent | None:
+    """The intent whose folder this is; None for other folders of policies, such as libraries.
+    Raises InputError.
+    """
+    path, module = folder / FILE, folder / f"{folder.name}.rego"
+    described = metadata.of(files.read_text(module), module) if module.is_file() else None
+    custom = described.annotations.get("custom") if described else None
+    if isinstance(custom, dict) and "requests" in custom:
+        raise InputError(
+            module,
+            f"its METADATA have custom.requests, which {FILE} beside it has now: run `fairlead new "
+            f"intent-file {paths.shown(folder)}`, which moves them",
+            line=described.line if described else None,
+        )
+    if not path.is_file():
+        return None
+    if not module.is_file():
+        raise InputError(path, f"is about no policy: there is no {module.name} beside it")
+    if problem := name_problem(folder.name):
+        raise InputError(path, problem)
+    documents = files.read_yaml(path)
+    if len(documents) > 1:
+        raise InputError(path, "holds more than one document", line=documents[1].line(()))
+    return described_by(folder.name, described, documents[0], str(path))
+
+
+def in_folder(folder: Path) -> list[Intent]:
+    """The intents of a folder of policies, by name. Raises InputError."""
+    every = (of_folder(path) for path in sorted(folder.iterdir()) if path.is_dir())
+    return [intent for intent in every if intent]
+
+
+def described_by(
+    package: str,
+    described: metadata.PackageMetadata | None,
+    document: files.Document,
+    source: str,
+) -> Intent:
+    """The intent of a package, by the METADATA of its Rego and the document with its facts. Raises
+    InputError.
+    """
+    return Intent(
+        name=package.replace("_", "-"),
+        title=described.title if described else "",
+        description=described.description if described else "",
+        facts=intent_file.read(document),
+        source=source,
+        document=document,
+    )
+
+
+def builtin_folder() -> Path:
+    """The folder of the project's own policies."""
+    return paths.root() / "policies"
+
+
+def name_problem(package: str) -> str | None:
+    """Why no policy can have this package, and so a folder of this name; None if it can."""
+    if not _NAME.fullmatch(package):
+        return (
+            f"{package!r} cannot name a policy: use lower-case words joined by '_', such as "
+            "replica_limits"
+        )
+    if len(package) > _LONGEST:
+        return f"the name has {len(package)} characters: choose one of at most {_LONGEST}"
+    if package in _TAKEN:
+        return f"{package!r} has a meaning of its own in Rego or in OPA's data: choose another name"
+    if package.replace("_", "-") in FIRST_WEBHOOKS:
+        return f"{package!r} is the name of something of Fairlead's own: choose another one"
+    return None
+
+
+def _with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
+    """`value` with the defaults of the properties that it lacks."""
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        return [_with_defaults(items, item) for item in value] if isinstance(items, dict) else value
+    if not isinstance(value, dict):
+        return value
+    properties = schema.get("properties", {})
+    filled = {
+        name: below["default"]
+        for name, below in properties.items()
+        if isinstance(below, dict) and "default" in below
+    } | value
+    return {name: _with_defaults(properties.get(name, {}), part) for name, part in filled.items()}

@@ -1,0 +1,176 @@
+"""Finds and reads fairlead.yaml, checks what it says of intents, and applies the variables that
+name images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.common import files, paths
+from fairlead.common.errors import InputError, UsageError
+from fairlead.common.mistakes import Mistake
+from fairlead.policy import intents
+from fairlead.policy.intents import Intent
+from fairlead.settings.images import overridden
+from fairlead.settings.models import IntentSettings, Settings
+
+FILE = "fairlead.yaml"
+
+
+@dataclass(frozen=True)
+class Given:
+    """The parameters that the settings give an instance of an intent, with the defaults of the
+    others.
+    """
+
+    name: str
+    intent: Intent
+    parameters: Mapping[str, Any]
+
+
+Rules = Callable[[Sequence[Given]], Iterable[tuple[Given, Mistake]]]
+"""What checks parameters that satisfy their schema. The location of a mistake begins with
+`parameters`."""
+
+
+def _none(_: Sequence[Given]) -> Iterable[tuple[Given, Mistake]]:
+    return ()
+
+
+def find(path: Path | None) -> Path | None:
+    """The file in force: `path`, that of FAIRLEAD_SETTINGS, fairlead.yaml of the working directory
+    or that of the checkout; None if there is none.
+    """
+    if path is None and (variable := os.environ.get("FAIRLEAD_SETTINGS")):
+        path = Path(variable)
+    if path is not None:
+        return path
+    places = (Path.cwd() / FILE, paths.root() / FILE)
+    return next((candidate for candidate in places if candidate.exists()), None)
+
+
+def load(path: Path | None = None, rules: Rules = _none) -> Settings:
+    """The settings of the file in force, or the defaults; environment variables override images.
+
+    Raises InputError with file and line, UsageError with the variable.
+    """
+    settings = _read(path, rules)
+    return settings.model_copy(update={"images": overridden(settings.images, os.environ)})
+
+
+def located(path: Path | None, mistakes: Sequence[Mistake]) -> UsageError:
+    """What says where in the file in force these mistakes stand; their locations are keys from the
+    top.
+    """
+    file = find(path)
+    documents = files.read_yaml(file) if file else []
+    if file is None or not documents:
+        return UsageError("\n".join(mistake.text for mistake in mistakes))
+    problems = [(documents[0].line(mistake.location), mistake.text) for mistake in mistakes]
+    (line, text), *further = sorted(problems, key=lambda problem: problem[0] or 0)
+    return InputError(file, text, line=line, further=further)
+
+
+def _read(path: Path | None, rules: Rules) -> Settings:
+    file = find(path)
+    if file is None:
+        return Settings()
+    documents = files.read_yaml(file)
+    if len(documents) > 1:
+        raise InputError(file, "holds more than one document", line=documents[1].line(()))
+    return parse(documents[0], rules=rules)
+
+
+def parse(
+    document: files.Document, every: Iterable[Intent] | None = None, rules: Rules = _none
+) -> Settings:
+    """Settings from one document, which may name the intents of its own `policies` and of `every`,
+    by default those of the project. Raises InputError with every mistake and its line, and if an
+    intent.yaml cannot be read.
+    """
+    settings = document.parse(Settings)
+    parent = document.path.absolute().parent
+    folders = [str((parent / folder).resolve()) for folder in settings.policies]
+    for number, folder in enumerate(folders):
+        if not Path(folder).is_dir():
+            problem = f"policies: there is no folder {folder}: create it, or remove it"
+            raise InputError(document.path, problem, line=document.line(["policies", number]))
+    settings = settings.model_copy(update={"policies": folders})
+    every = intents.in_folder(intents.builtin_folder()) if every is None else every
+    own = (intent for folder in folders for intent in intents.in_folder(Path(folder)))
+    by_name = {intent.name: intent for intent in (*every, *own)}
+    problems = sorted(_problems(document, settings, by_name))
+    if problems := problems or sorted(_against(rules, document, settings, by_name)):
+        (line, problem), *further = problems
+        raise InputError(document.path, problem, line=line, further=further)
+    return settings
+
+
+def _against(
+    rules: Rules,
+    document: files.Document,
+    settings: Settings,
+    by_name: Mapping[str, Intent],
+) -> Iterator[tuple[int, str]]:
+    """The parameters that the settings give against the rules."""
+    instances = []
+    for name, instance in settings.intents.items():
+        if instance.enabled and instance.parameters:
+            intent = by_name[instance.intent or name]
+            instances.append(Given(name, intent, intent.parameters(instance.parameters)))
+    for broken, mistake in rules(instances):
+        line = document.line(["intents", broken.name, *mistake.location]) or 0
+        yield line, f"intents.{broken.name}.{mistake.text}"
+
+
+def _problems(
+    document: files.Document, settings: Settings, by_name: Mapping[str, Intent]
+) -> Iterator[tuple[int, str]]:
+    """What is wrong with the intents that the settings name, and with their parameters."""
+    for name, instance in settings.intents.items():
+        for mistake in _of_instance(name, instance, by_name):
+            yield document.line(["intents", name, *mistake.location]) or 0, mistake.text
+    modes = document.value.get("enforcement")
+    for name in modes if isinstance(modes, dict) else ():
+        if name not in {*by_name, *settings.intents}:
+            text = f"enforcement: there is no intent {name!r}: use one of {_listed(by_name)}"
+            yield document.line(["enforcement", name]) or 0, text
+
+
+def _of_instance(
+    name: str, instance: IntentSettings, by_name: Mapping[str, Intent]
+) -> Iterator[Mistake]:
+    """What is wrong with one instance of an intent; locations begin at the instance."""
+    if instance.intent is None and name not in by_name:
+        yield Mistake(
+            (),
+            f"intents: there is no intent {name!r}: use one of {_listed(by_name)}, or say with "
+            "`intent:` which of them it is an instance of",
+        )
+        return
+    if name not in by_name and (illegal := intents.name_problem(name.replace("-", "_"))):
+        yield Mistake((), f"intents.{name}: {illegal}")
+    intent = by_name.get(instance.intent or name)
+    if intent is None:
+        text = f"there is no intent {instance.intent!r}: use one of {_listed(by_name)}"
+        yield Mistake(("intent",), f"intents.{name}.intent: {text}")
+        return
+    if name in by_name and intent.name != name:
+        text = f"{name!r} is an intent of its own: choose another name for this instance"
+        yield Mistake(("intent",), f"intents.{name}.intent: {text}")
+    if intent.facts.decides_on_namespaces and name != intent.name:
+        text = f"{intent.name} itself decides on namespaces, so there is only one instance of it"
+        yield Mistake(("intent",), f"intents.{name}.intent: {text}: change intents.{intent.name}")
+    if intent.facts.decides_on_namespaces and instance.namespaces.expressions:
+        text = "itself decides on namespaces: use exempt.namespaces, or change their labels"
+        yield Mistake(("namespaces",), f"intents.{name}.namespaces: {intent.name} {text}")
+    if instance.enabled:
+        for problem in intent.problems(instance.parameters):
+            yield Mistake(problem.location, f"intents.{name}.{problem.text}")
+
+
+def _listed(names: Mapping[str, Intent]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,149 @@
+"""What intent.yaml says by the settings and the parameters of an intent: references, such as
+`$(settings.namespaceLabel)`, and the tests of `when` and `unless`.
+
+Both name a value by its path. A `*` in a path stands for every value of a mapping or list.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+PATH = r"(settings|parameters)(\.(\*|[A-Za-z_]\w*))+"
+"""The pattern of a path."""
+_REFERENCE = re.compile(rf"\$\((?P<path>{PATH})\)")
+_OPENED = re.compile(r"\$\((?=settings|parameters)")
+
+Names = Mapping[str, Any]
+"""The `settings`, as in fairlead.yaml, and the `parameters`."""
+Tests = Mapping[str, Any]
+"""The values that paths must have: one, or one of a list; None if any will do that is neither
+missing, false, 0 nor empty."""
+
+
+def is_reference(text: object) -> bool:
+    """Whether a text is one reference and nothing else."""
+    return isinstance(text, str) and _REFERENCE.fullmatch(text.strip()) is not None
+
+
+def value(path: str, names: Names) -> Any:
+    """What a path names; None if it is not there. With `*`, a list of what is there."""
+    values: list[Any] = [names]
+    for step in path.split("."):
+        if step == "*":
+            values = [part for each in values for part in _parts(each)]
+        else:
+            present = (each.get(step) for each in values if isinstance(each, Mapping))
+            values = [part for part in present if part is not None]
+    if "*" in path:
+        return values
+    return values[0] if values else None
+
+
+def holds(tests: Tests, names: Names) -> bool:
+    """Whether all tests are true."""
+    return all(_holds(value(path, names), expected) for path, expected in tests.items())
+
+
+def resolved(text: str, names: Names) -> Any:
+    """A text with its references replaced; the value itself if the text is one reference."""
+    if is_reference(text):
+        return value(text.strip()[2:-1], names)
+    return _REFERENCE.sub(lambda match: str(value(match["path"], names)), text)
+
+
+def in_cel(text: str, names: Names) -> str:
+    """An expression in CEL with its references replaced by literals."""
+    return _REFERENCE.sub(
+        lambda match: json.dumps(value(match["path"], names), ensure_ascii=False), text
+    )
+
+
+def spliced(items: Sequence[Any], names: Names) -> list[Any]:
+    """A list in which a reference stands for the items of a list, or the keys of a mapping."""
+    spliced_items: list[Any] = []
+    for item in items:
+        part = resolved(item, names) if isinstance(item, str) else item
+        if is_reference(item) and isinstance(part, list | dict):
+            spliced_items += part
+        else:
+            spliced_items.append(part)
+    return spliced_items
+
+
+def paths(text: str) -> Iterator[str]:
+    """The paths of the references in a text. Raises ValueError for one that is not well formed."""
+    rest = _REFERENCE.sub("", text)
+    if _OPENED.search(rest):
+        raise ValueError("a reference is written like $(settings.contact) or $(parameters.name)")
+    yield from (match["path"] for match in _REFERENCE.finditer(text))
+
+
+def undeclared(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Why a path can name nothing: the schemas of `settings` and `parameters` have no such key.
+    None if they have, or do not say.
+    """
+    first, *steps = path.split(".")
+    schema = schemas[first]
+    definitions = schema.get("$defs", {})
+    for depth, step in enumerate(steps):
+        alternatives = list(_alternatives(schema, definitions))
+        below = [part for each in alternatives for part in _below(each, step)]
+        if not below and not any(map(_is_open, alternatives)):
+            known = sorted({key for each in alternatives for key in each.get("properties", {})})
+            place = ".".join([first, *steps[:depth]])
+            close = difflib.get_close_matches(step, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+            return f"{place} has no {step!r}: {hint if known else 'remove it'}"
+        if not below:
+            return None
+        schema = below[0]
+    return None
+
+
+def _holds(present: Any, expected: Any) -> bool:
+    if expected is None:
+        return bool(present)
+    return present in expected if isinstance(expected, list) else bool(present == expected)
+
+
+def _parts(parent: Any) -> Iterator[Any]:
+    """What a mapping or list holds, without what is not set."""
+    values = parent.values() if isinstance(parent, Mapping) else parent
+    if isinstance(values, list) or isinstance(parent, Mapping):
+        yield from (part for part in values if part is not None)
+
+
+def _alternatives(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """A schema without references and choices: all that it may be."""
+    if "$ref" in schema:
+        yield from _alternatives(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    elif choices := schema.get("anyOf") or schema.get("oneOf"):
+        for choice in choices:
+            yield from _alternatives(choice, definitions)
+    else:
+        yield schema
+
+
+def _below(schema: Mapping[str, Any], step: str) -> Iterator[Mapping[str, Any]]:
+    """The schemas of what a step leads to."""
+    properties = schema.get("properties", {})
+    further = [schema.get("additionalProperties"), schema.get("items")]
+    if step == "*":
+        yield from properties.values()
+        yield from (each for each in further if isinstance(each, Mapping))
+    elif step in properties:
+        yield properties[step]
+    elif isinstance(further[0], Mapping):
+        yield further[0]
+
+
+def _is_open(schema: Mapping[str, Any]) -> bool:
+    """Whether a value may have keys that its schema does not name."""
+    closed = schema.get("additionalProperties") is False or "properties" in schema
+    return not closed and schema.get("type", "object") == "object"

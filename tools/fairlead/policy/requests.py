@@ -1,0 +1,150 @@
+"""The requests that an intent has a say in, under settings and parameters that are in force."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+
+from fairlead.kube import admission_reviews
+from fairlead.settings.selectors import Selector
+from fairlead.settings.strict import STRICT
+
+_WRITTEN = re.compile(
+    r"(?:(?P<group>[^/]*)/)?(?P<version>v[0-9][^/]*)/(?P<kind>[^/]+)(?:/(?P<subresource>[^/]+))?"
+)
+# Kubernetes' own API groups without a domain. Their plurals, and those of *.k8s.io, follow a rule.
+OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy")
+
+
+class _Strict(BaseModel):
+    model_config = STRICT
+
+
+# The kinds of the objects that are sent to subresources, with their groups. Others take the object
+# that they belong to, such as a pod's status.
+_SENT = {
+    "attach": ("", "PodAttachOptions"),
+    "binding": ("", "Binding"),
+    "eviction": ("policy", "Eviction"),
+    "exec": ("", "PodExecOptions"),
+    "portforward": ("", "PodPortForwardOptions"),
+    "scale": ("autoscaling", "Scale"),
+    "token": ("authentication.k8s.io", "TokenRequest"),
+}
+
+
+def parts(value: object) -> object:
+    """`apps/v1/Deployment` and `apps/v1/Deployment/scale` as a mapping; a group that is left out is
+    the core group.
+    """
+    if not isinstance(value, str):
+        return value
+    match = _WRITTEN.fullmatch(value)
+    if match is None:
+        raise ValueError(
+            f"{value!r} has no version: write v1/Pod or apps/v1/Deployment, say"
+            if "/" not in value
+            else f"{value!r} is not a version and a kind: write v1/Pod or apps/v1/Deployment, say"
+        )
+    return {name: part for name, part in match.groupdict().items() if part}
+
+
+class Kind(_Strict):
+    """A kind of objects, written `apps/v1/Deployment` or `v1/Pod`, or as a mapping.
+
+    `resource` is the name in URLs, which is the plural of the kind unless it is given. A
+    `subresource` is one of these objects, such as their `scale` or `status`.
+    """
+
+    group: str = ""
+    version: str = Field(pattern=r"^v[0-9]+([a-z]+[0-9]+)?$")
+    kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$")
+    resource: str | None = Field(None, pattern=r"^[a-z][-a-z0-9.]*$")
+    subresource: str | None = Field(None, pattern=r"^[a-z]+$")
+
+    @model_validator(mode="after")
+    def _legal(self) -> Kind:
+        ours = self.group in OWN_GROUPS or self.group.endswith(".k8s.io")
+        if self.resource is None and not ours:
+            raise ValueError(
+                f"{self.kind} needs its resource (see kubectl api-resources): write {{group: "
+                f"{self.group}, version: {self.version}, kind: {self.kind}, resource: NAME}}"
+            )
+        if (self.group, self.kind) in _SENT.values():
+            raise ValueError(
+                f"{self.kind} is what is sent to a subresource: write the kind that has it, such "
+                "as apps/v1/Deployment/scale"
+            )
+        return self
+
+    @property
+    def resources(self) -> str:
+        """The resource with its subresource, as in a webhook's rule."""
+        below = f"/{self.subresource}" if self.subresource else ""
+        return (self.resource or admission_reviews.plural(self.kind)) + below
+
+    @property
+    def path(self) -> str:
+        """What is sent, as policies/intents.rego names it: `group/Kind[/subresource]`."""
+        sent = _SENT.get(self.subresource or "", (self.group, self.kind))
+        return "/".join(filter(None, ("/".join(sent), self.subresource)))
+
+
+AnyKind = Annotated[Kind, BeforeValidator(parts, json_schema_input_type=str | Kind)]
+"""A kind as people write it: a text or a mapping."""
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+class Condition(_Strict):
+    """A webhook's matchCondition: a CEL expression that has to be true, of requests with these
+    operations; of all requests if there are none.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    operations: list[Operation] = []
+    expression: str = Field(min_length=1)
+
+    def concerns(self, operation: Operation) -> bool:
+        """Whether requests with this operation have to meet it."""
+        return not self.operations or operation in self.operations
+
+    def manifest(self, operations: Sequence[Operation]) -> dict[str, str]:
+        """The matchCondition in something that matches these operations."""
+        expression = self.expression.strip()
+        others = [each for each in operations if not self.concerns(each)]
+        if others:
+            choices = [*(f"request.operation == '{each}'" for each in others), f"({expression})"]
+            expression = " || ".join(choices)
+        return {"name": self.name, "expression": expression}
+
+
+class Request(_Strict):
+    """Requests that an intent has a say in.
+
+    `webhooks` says who asks about them: a mutating webhook if the intent patches objects, a
+    validating one if it refuses them, and both if it also checks what other webhooks made of its
+    patch. `failure_policy` and `timeout_seconds` override the settings', for requests that it never
+    refuses.
+    """
+
+    name: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)
+    kinds: list[AnyKind] = Field(min_length=1)
+    operations: list[Operation] = Field(min_length=1)
+    namespaces: Selector = Selector()
+    conditions: list[Condition] = []
+    webhooks: list[Literal["mutating", "validating"]] = Field(["validating"], min_length=1)
+    failure_policy: Literal["Fail", "Ignore"] | None = None
+    timeout_seconds: int | None = Field(None, ge=1, le=30)
+
+    @model_validator(mode="after")
+    def _conditions_concern_it(self) -> Request:
+        for condition in self.conditions:
+            if strange := [each for each in condition.operations if each not in self.operations]:
+                raise ValueError(
+                    f"condition {condition.name} is about {', '.join(strange)}, but the operations "
+                    f"of these requests are {', '.join(self.operations)}"
+                )
+        return self

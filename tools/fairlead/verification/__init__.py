@@ -1,0 +1,49 @@
+"""The engines that the cases run on, by name, and what `fairlead verify` makes of their answers. To
+add one, write a class like fairlead.engines.base.Engine and a line in ENGINES."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairlead.clusters.registry import Target
+from fairlead.common.errors import UsageError
+from fairlead.engines.base import Engine
+
+# Engine -> its class, as module:name. A module is imported when its engine is used.
+ENGINES = {
+    "opa": "fairlead.verification.opa:OpaEngine",
+    "python": "fairlead.engines.python.engine:PythonEngine",
+    "webhook": "fairlead.verification.webhook:WebhookEngine",
+    "cel": "fairlead.engines.cel:CelEngine",
+}
+
+
+def load(
+    names: Iterable[str], target: Target | None = None, folder: Path | None = None
+) -> list[Engine]:
+    """Create the engines with these `names`, each once, in the order of ENGINES; all if `names` is
+    empty. They decide by the policies of `folder`, or the project's.
+
+    An engine that needs a cluster starts its own, or uses that of `target` and changes its
+    policies. Raises UsageError for an unknown name.
+    """
+    selection = set(names)
+    for name in sorted(selection - set(ENGINES)):
+        close = difflib.get_close_matches(name, ENGINES, 1)
+        hint = f": did you mean {close[0]!r}?" if close else "."
+        raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
+    return [
+        _load(path, target, folder)
+        for name, path in ENGINES.items()
+        if not selection or name in selection
+    ]
+
+
+def _load(path: str, target: Target | None, folder: Path | None) -> Engine:
+    module, _, name = path.partition(":")
+    kind = getattr(importlib.import_module(module), name)
+    engine: Engine = kind(folder, target) if kind.asks_cluster else kind(folder)
+    return engine

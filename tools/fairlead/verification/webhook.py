@@ -1,0 +1,163 @@
+"""The engine `webhook`: a real API server that asks a real OPA with the policies as deployed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.clusters import registry
+from fairlead.clusters.base import Cluster
+from fairlead.clusters.registry import Target
+from fairlead.common.progress import Progress
+from fairlead.deployment import names
+from fairlead.engines.base import Outcome, without_data
+from fairlead.engines.live import custom_resources, marker
+from fairlead.engines.live.namespaces import Knows
+from fairlead.engines.live.scene import SETUP_USER, Scene
+from fairlead.kube.clients import Objects
+from fairlead.opa.api import OpaApi
+from fairlead.operations import deploy, deployed_state, up
+from fairlead.policy import bundles, intents, tables
+from fairlead.policy.cases import Case
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.images import overridden
+from fairlead.settings.models import Settings
+
+
+class WebhookEngine:
+    """Sends every request as a dry run to the API server of a new embedded cluster, or of
+    `target`.
+    """
+
+    name = "webhook"
+    asks_cluster = True
+
+    def __init__(self, folder: Path | None = None, target: Target | None = None) -> None:
+        self._folder = folder
+        self._target = target
+
+    def inexpressible(self, case: Case) -> str | None:
+        """See fairlead.engines.base.Engine."""
+        return without_data(case)
+
+    def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
+        """See fairlead.engines.base.Engine. Cases are grouped by their settings,
+        so that each settings are deployed once.
+        """
+        groups: dict[str, list[Case]] = {}
+        for case in cases:
+            groups.setdefault(case.settings.model_dump_json(), []).append(case)
+        with self._cluster(progress) as cluster:
+            api = Objects(cluster.kubeconfig)
+            if self._target is None:
+                custom_resources.serve(api, custom_resources.of(cases, self._folder))
+            for group in sorted(groups.values(), key=self._of_pods):
+                settings = _with_setup_user(group[0].settings, self._folder)
+                cluster.configure(settings)
+                with marker.placed(api, webhooks=True) as in_force:
+                    knows = cluster.namespaces_known(settings)
+                    scene = Scene(api, in_force, engine_knows=knows)
+                    for case in group:
+                        yield case, scene.decide(case)
+
+    @contextmanager
+    def _cluster(self, progress: Progress) -> Iterator[_Deployed]:
+        """The cluster to ask."""
+        if self._target is not None:
+            yield _Deployed(registry.find(self._target), self._folder, progress, own=False)
+            return
+        settings = Settings()
+        name = f"verify-{secrets.token_hex(4)}"
+        with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
+            yield _Deployed(cluster, self._folder, progress, own=True)
+
+    def _of_pods(self, group: Sequence[Case]) -> tuple[str, ...]:
+        """What OPA's pods depend on. Sorting by it avoids new pods between groups of cases."""
+        settings = group[0].settings
+        shaping = (
+            _namespace_labels(settings, self._folder),
+            settings.default_pool is None,
+            settings.namespace_label,
+            settings.replicate,
+            settings.decision_logs,
+        )
+        return tuple(map(str, shaping))
+
+
+def _with_setup_user(settings: Settings, folder: Path | None) -> Settings:
+    """The settings with the user exempt from every intent who creates what cases start from."""
+    exempting = {}
+    places = bundles.folders(settings, folder)
+    for intent in (intent for source in places for intent in intents.in_folder(source)):
+        in_force = settings.instances(intent.name, default=intent.facts.enabled)
+        for name, instance in in_force.items():
+            users = [*instance.exempt.users, SETUP_USER]
+            exempt = instance.exempt.model_copy(update={"users": users})
+            exempting[name] = instance.model_copy(update={"exempt": exempt})
+    return settings.model_copy(update={"intents": {**settings.intents, **exempting}})
+
+
+def _namespace_labels(settings: Settings, folder: Path | None) -> list[str]:
+    """The labels of namespaces that OPA has, sorted."""
+    active = bundles.bundle(settings, folder).active(settings)
+    return sorted([settings.namespace_label, *tables.namespace_labels(active, settings)])
+
+
+@dataclass(frozen=True)
+class _Deployed:
+    """The cluster to ask, with the images that the environment names."""
+
+    cluster: Cluster
+    folder: Path | None
+    progress: Progress
+    own: bool
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of an administrator, who may impersonate anyone."""
+        return self.cluster.kubeconfig
+
+    def configure(self, settings: Settings) -> None:
+        """Deploy `settings`, and wait until OPA decides by them.
+
+        OPA compiles all policies again for each one that it loads or unloads, so in a cluster of
+        our own the old policies go before the new ones come.
+        """
+        if self.own:
+            self.cluster.objects().delete("v1", "ConfigMap", names.POLICIES, names.NAMESPACE)
+        images = overridden(settings.images, os.environ)
+        deploy.deploy(
+            self.cluster,
+            PolicySet.load(settings.model_copy(update={"images": images}), self.folder),
+            tested=True,
+            progress=self.progress,
+        )
+
+    def namespaces_known(self, settings: Settings) -> Knows:
+        """What says whether every OPA has the labels of a namespace that it needs."""
+        objects = self.cluster.objects()
+        credentials = deployed_state.credentials(objects)
+        token = credentials.token if credentials else None
+        required = _namespace_labels(settings, self.folder)
+
+        def relevant(labels: Mapping[str, str]) -> dict[str, str]:
+            # An empty label for no pool is not replicated.
+            pool = settings.namespace_label
+            present = (key for key in required if key in labels and (labels[key] or key != pool))
+            return {key: labels[key] for key in present}
+
+        def is_known(name: str, labels: Mapping[str, str]) -> bool:
+            for server in self.cluster.opas():
+                with contextlib.closing(OpaApi(server.url, ca=server.ca, token=token)) as opa:
+                    namespace = opa.document(["kubernetes", "namespaces", name]) or {}
+                replicated = namespace.get("metadata", {}).get("labels") or {}
+                if relevant(replicated) != relevant(labels):
+                    return False
+            return True
+
+        return is_known
