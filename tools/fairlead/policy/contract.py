@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, intent_file, intents, parameter_rules
+from fairlead.policy import cases, intent_file, parameter_rules
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
 
 _SERVICES = {(service.setting, service.package) for service in SERVICES}
@@ -40,27 +40,25 @@ _unconcerned := decided if decided := data.intents.decisions with input as data.
 """  # noqa: E501
 
 
-def require(settings: Settings, source: Path | None, progress: Progress) -> None:
-    """Raises FairleadError that lists everything that an intent does against the contract."""
-    settings = bundles.examples(settings, source)
-    bundle = bundles.bundle(settings, source)
-    active = bundle.active(settings)
-    places = bundles.folders(settings, source)
+def require(examples: PolicySet, progress: Progress) -> None:
+    """Raises FairleadError that lists everything that an intent does against the contract. All
+    intents are in force, with examples of their parameters.
+    """
+    packages = {Path(intent.source).parent for intent in examples.intents}
     problems = [
-        *(problem for place in places for problem in _of_modules(place)),
-        *_of_schemas(places, progress),
-        *_of_decisions(bundle, active, progress),
-        *(problem for one in active for problem in _of_reads(one, bundle)),
-        *(problem for one in active for problem in _of_cases(one)),
-        *(problem for one in active for problem in _of_engines(one.intent)),
+        *(problem for each in examples.folders for problem in _of_modules(each, packages)),
+        *_of_schemas(examples.intents, progress),
+        *_of_decisions(examples, progress),
+        *(problem for one in examples.active for problem in _of_reads(one, examples)),
+        *(problem for one in examples.active for problem in _of_cases(one)),
+        *(problem for one in examples.active for problem in _of_engines(one.intent)),
     ]
     if problems:
         raise FairleadError("\n".join(problems))
 
 
-def _of_modules(place: Path) -> Iterator[str]:
+def _of_modules(place: Path, of_intents: Collection[Path]) -> Iterator[str]:
     """What is wrong with where modules stand, and with what they are called."""
-    known = {intent.package for intent in intents.in_folder(place)}
     for path in sorted(place.glob("*/**/*.rego")):
         folder = path.relative_to(place).parts[0]
         text = files.read_text(path)
@@ -76,34 +74,35 @@ def _of_modules(place: Path) -> Iterator[str]:
             yield (
                 f"{path}: package {name} is in the folder {folder}: call it {expected}, or move it"
             )
-        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in known:
+        elif (
+            path.name == f"{folder}.rego"
+            and _DECISION.search(text)
+            and path.parent not in of_intents
+        ):
             yield (
                 f"{path}: has a decision, but there is no {intent_file.FILE} beside it, which says "
                 "what is asked about: nothing would ask for it"
             )
 
 
-def _of_schemas(places: Sequence[Path], progress: Progress) -> Iterator[str]:
+def _of_schemas(every: Sequence[Intent], progress: Progress) -> Iterator[str]:
     """What is wrong with the schemas of parameters, and with their examples."""
-    every = [intent for place in places for intent in intents.in_folder(place)]
     for intent, mistake in parameter_rules.unstructural(every, progress):
         yield f"{intent.source}:{intent.line(mistake.location)}: {mistake.text}"
 
 
-def _of_decisions(
-    bundle: bundles.Bundle, active: list[Instance], progress: Progress
-) -> Iterator[str]:
+def _of_decisions(policies: PolicySet, progress: Progress) -> Iterator[str]:
     """What is wrong with the decisions about a request that no intent has a say in."""
     try:
         types: Mapping[str, Any] = cli.evaluate(
             "data.fairlead_contract.decisions",
-            modules={**bundle.modules, "fairlead_contract.rego": _MODULE},
+            modules={**policies.modules, "fairlead_contract.rego": _MODULE},
             data={"kubernetes": {"namespaces": {}}},
             progress=progress,
         )
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
-    for one in active:
+    for one in policies.active:
         where, decision = one.intent.module, types.get(one.name)
         if decision is None:
             yield (
@@ -126,20 +125,20 @@ def _of_decisions(
             yield f"{where}: its decision has an unknown key {key!r}: remove it"
 
 
-def _of_reads(one: Instance, bundle: bundles.Bundle) -> Iterator[str]:
+def _of_reads(one: Instance, policies: PolicySet) -> Iterator[str]:
     """The parameters that an intent reads and that its intent.yaml does not have. They would be
     undefined, so that rules that read them decide nothing.
     """
     known = list(one.intent.facts.parameters.get("properties", {}))
     read = re.compile(rf"\bsettings\.parameters\.{one.intent.package}\.(\w+)")
-    for key, text in sorted(bundle.modules.items()):
+    for key, text in sorted(policies.modules.items()):
         for match in read.finditer(text):
             if match[1] not in known:
                 line = text.count("\n", 0, match.start()) + 1
                 close = difflib.get_close_matches(match[1], known, 1)
                 hint = f"did you mean {close[0]!r}?" if close else "add it to parameters"
                 yield (
-                    f"{bundle.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
+                    f"{policies.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
                     f"{match[1]!r}: {hint}"
                 )
 
