@@ -43,7 +43,7 @@ def test_if_it_is_wanted_all_of_it_is_deployed_and_used() -> None:
     bundle = PolicySet.load(WANTED)
     assert {
         "placement.placement.rego",
-        "lib.workload_placement.workload_placement.rego",
+        "lib.workload_placement.decision.decision.rego",
     } <= bundle.modules.keys()
     assert WANTED.deployed_document()["placement"] is True
     assert tables.namespace_labels([], WANTED) == ["customer"]
