@@ -13,19 +13,15 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import cases, generated, policy_files, workspace
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings.models import Settings
 from fairlead.verification import verify
 from fairlead.verification.opa import OpaEngine
 
 
-def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Result]:
-    """Check the policies of `folder`, besides those of the settings: the schemas, the contract and
-    the tests, the format, the cases on OPA, and whether the pages are up to date. If it has a
-    main.rego, it takes the place of the project's folder. Yields each step's result.
-
-    Raises InputError if a file cannot be read.
+def run(policies: PolicySet, *, progress: Progress) -> Iterator[Result]:
+    """Check the policies beside the project's (PolicySet.examples): the schemas, the contract and
+    the tests, the format, the cases on OPA, and whether the pages are up to date. Yields each
+    step's result.
     """
-    policies = PolicySet.examples(settings, folder)
     folders = [path for path in policies.folders if path != policy_files.builtin().resolve()]
     yield from steps.run(
         {

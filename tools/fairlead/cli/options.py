@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.engine_names import ENGINES
 from fairlead.deployment.sidecars import BESIDE_OPA
 from fairlead.policy import loading, parameter_rules
+from fairlead.policy.policy_files import PolicyFiles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 if TYPE_CHECKING:
@@ -217,10 +219,35 @@ def load(settings_file: Path | None) -> Settings:
     """
     with out.progress() as progress:
         settings = parameter_rules.load(settings_file, progress)
+    _note(settings_file)
+    return settings
+
+
+def load_policies(
+    settings_file: Path | None, folder: Path | None, *, further: Iterable[str] = ()
+) -> PolicySet:
+    """The policies in force by these settings, and those of a folder; see PolicySet.load."""
+    settings, files = _read(settings_file)
+    return PolicySet.load(settings, folder, files=files, further=further)
+
+
+def load_examples(settings_file: Path | None, folder: Path | None) -> PolicySet:
+    """The same policies, for checks; see PolicySet.examples."""
+    settings, files = _read(settings_file)
+    return PolicySet.examples(settings, folder, files=files)
+
+
+def _read(settings_file: Path | None) -> tuple[Settings, PolicyFiles]:
+    with out.progress() as progress:
+        settings, files = parameter_rules.read(settings_file, progress)
+    _note(settings_file)
+    return settings, files
+
+
+def _note(settings_file: Path | None) -> None:
     file = loading.find(settings_file)
     if file is not None:
         out.note(f"settings: {paths.shown(file)}")
-    return settings
 
 
 def ask(

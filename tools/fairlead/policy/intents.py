@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -28,6 +29,7 @@ from fairlead.settings.services import SERVICES
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 # The names of an intent are labels and annotations of Kubernetes, of 63 characters.
 _LONGEST = 63
+_NOTHING: Mapping[Path, str] = MappingProxyType({})
 _TAKEN = {
     *("data", "input", "fairlead_confirmed", "kubernetes", "system"),
     *(service.root for service in SERVICES),
@@ -132,12 +134,13 @@ class Intent:
         return requests
 
 
-def of_folder(folder: Path) -> Intent | None:
+def of_folder(folder: Path, modules: Mapping[Path, str] = _NOTHING) -> Intent | None:
     """The intent whose folder this is; None for other folders of policies, such as libraries.
-    Raises InputError.
+    `modules` are those that were read already. Raises InputError.
     """
     path, module = folder / FILE, folder / f"{folder.name}.rego"
-    described = metadata.of(files.read_text(module), module) if module.is_file() else None
+    text = modules.get(module) or (files.read_text(module) if module.is_file() else "")
+    described = metadata.of(text, module)
     custom = described.annotations.get("custom") if described else None
     if isinstance(custom, dict) and "requests" in custom:
         raise InputError(
@@ -155,10 +158,10 @@ def of_folder(folder: Path) -> Intent | None:
     return described_by(folder.name, described, files.read_text(path), str(path))
 
 
-def in_folder(folder: Path) -> list[Intent]:
-    """The intents of a folder of policies, by name. Raises InputError."""
-    candidates = (of_folder(path) for path in sorted(folder.iterdir()) if path.is_dir())
-    return [intent for intent in candidates if intent]
+def in_folder(folder: Path, modules: Mapping[Path, str] = _NOTHING) -> list[Intent]:
+    """The intents of a folder of policies, by name. Arguments and errors as `of_folder`."""
+    subfolders = sorted(path for path in folder.iterdir() if path.is_dir())
+    return [intent for path in subfolders if (intent := of_folder(path, modules))]
 
 
 def described_by(

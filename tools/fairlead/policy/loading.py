@@ -12,8 +12,9 @@ from typing import Any
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.mistakes import Mistake
-from fairlead.policy import intents
+from fairlead.policy import intents, policy_files
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_files import PolicyFiles
 from fairlead.settings.images import overridden
 from fairlead.settings.models import IntentSettings, Settings
 
@@ -57,7 +58,23 @@ def load(path: Path | None = None, rules: Rules = _none) -> Settings:
 
     Raises InputError with file and line, UsageError with the variable.
     """
-    settings = _read(path, rules)
+    document = _document(path)
+    return _with_images(parse(document, rules=rules) if document else Settings())
+
+
+def read(path: Path | None = None, rules: Rules = _none) -> tuple[Settings, PolicyFiles]:
+    """The same settings with all policies, which the settings name parts of. Raises as `load`, and
+    InputError for what is wrong with the policies.
+    """
+    document = _document(path)
+    settings = _parsed(document) if document else Settings()
+    policies = policy_files.NONE.of(None, settings.policies)
+    if document:
+        _check(document, settings, policies.intents, rules)
+    return _with_images(settings), policies
+
+
+def _with_images(settings: Settings) -> Settings:
     return settings.model_copy(update={"images": overridden(settings.images, os.environ)})
 
 
@@ -74,14 +91,15 @@ def located(path: Path | None, mistakes: Sequence[Mistake]) -> UsageError:
     return InputError(file, text, line=line, further=further)
 
 
-def _read(path: Path | None, rules: Rules) -> Settings:
+def _document(path: Path | None) -> files.Document | None:
+    """The file in force, if there is one."""
     file = find(path)
     if file is None:
-        return Settings()
-    documents = files.read_yaml(file)
-    if len(documents) > 1:
-        raise InputError(file, "holds more than one document", line=documents[1].line(()))
-    return parse(documents[0], rules=rules)
+        return None
+    document, *others = files.read_yaml(file)
+    if others:
+        raise InputError(file, "holds more than one document", line=others[0].line(()))
+    return document
 
 
 def parse(
@@ -91,6 +109,17 @@ def parse(
     `known_intents`, by default those of the project. Raises InputError with every mistake and its
     line, and if an intent.yaml cannot be read.
     """
+    settings = _parsed(document)
+    if known_intents is None:
+        known_intents = intents.in_folder(intents.builtin_folder())
+    folders = map(Path, settings.policies)
+    own_intents = (intent for folder in folders for intent in intents.in_folder(folder))
+    _check(document, settings, [*known_intents, *own_intents], rules)
+    return settings
+
+
+def _parsed(document: files.Document) -> Settings:
+    """The settings of a document, with the places of its folders."""
     settings = document.parse(Settings)
     parent = document.path.absolute().parent
     folders = [str((parent / folder).resolve()) for folder in settings.policies]
@@ -98,17 +127,18 @@ def parse(
         if not Path(folder).is_dir():
             problem = f"policies: there is no folder {folder}: create it, or remove it"
             raise InputError(document.path, problem, line=document.line(["policies", number]))
-    settings = settings.model_copy(update={"policies": folders})
-    known_intents = (
-        intents.in_folder(intents.builtin_folder()) if known_intents is None else known_intents
-    )
-    own_intents = (intent for folder in folders for intent in intents.in_folder(Path(folder)))
-    by_name = {intent.name: intent for intent in (*known_intents, *own_intents)}
+    return settings.model_copy(update={"policies": folders})
+
+
+def _check(
+    document: files.Document, settings: Settings, known_intents: Iterable[Intent], rules: Rules
+) -> None:
+    """Raises InputError with everything that is wrong about intents and parameters."""
+    by_name = {intent.name: intent for intent in known_intents}
     problems = sorted(_problems(document, settings, by_name))
     if problems := problems or sorted(_against(rules, document, settings, by_name)):
         (line, problem), *further = problems
         raise InputError(document.path, problem, line=line, further=further)
-    return settings
 
 
 def _against(

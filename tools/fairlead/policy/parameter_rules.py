@@ -14,6 +14,7 @@ from fairlead.common.progress import Progress
 from fairlead.policy import loading
 from fairlead.policy.intents import Intent
 from fairlead.policy.loading import Given
+from fairlead.policy.policy_files import PolicyFiles
 from fairlead.programs import matcher
 from fairlead.settings.models import Settings
 
@@ -30,6 +31,11 @@ def load(path: Path | None, progress: Progress) -> Settings:
     program that evaluates the rules cannot be built.
     """
     return loading.load(path, lambda instances: broken(instances, progress))
+
+
+def read(path: Path | None, progress: Progress) -> tuple[Settings, PolicyFiles]:
+    """The same settings with all policies; see loading.read."""
+    return loading.read(path, lambda instances: broken(instances, progress))
 
 
 def broken(instances: Sequence[Given], progress: Progress) -> Iterator[tuple[Given, Mistake]]:

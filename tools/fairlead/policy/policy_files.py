@@ -43,10 +43,10 @@ class PolicyFolder:
     @classmethod
     def read(cls, path: Path) -> PolicyFolder:
         """Raises InputError for an intent.yaml that is wrong, data, and other FILE_MODULES."""
-        described = tuple(intents.in_folder(path))
         _require_no_data(path)
         _require_same_file_modules(path)
         modules = {module: files.read_text(module) for module in sorted(path.rglob("*.rego"))}
+        described = tuple(intents.in_folder(path, modules))
         for intent in described:
             modules[intent.module] = carried.carrying(modules[intent.module], intent.text)
         return cls(path, modules, described)
@@ -58,25 +58,19 @@ class PolicyFiles:
 
     folders: tuple[PolicyFolder, ...] = ()
 
-    @classmethod
-    def read(cls, first: Path | None, further: Iterable[str]) -> PolicyFiles:
-        """Read the first folder, by default the project's, and further ones. Raises InputError."""
-        return cls(tuple(map(PolicyFolder.read, _each_once(first, further))))
-
     @property
     def intents(self) -> tuple[Intent, ...]:
         """All intents, also those that are not in force."""
         return tuple(intent for folder in self.folders for intent in folder.intents)
 
-    def of(self, further: Iterable[str]) -> PolicyFiles:
-        """Those of the first folder and of further ones. Raises InputError if one has to be read
-        first.
+    def of(self, first: Path | None, further: Iterable[str]) -> PolicyFiles:
+        """Those of the first folder, by default the project's, and of further ones. What is not
+        among these yet is read. Raises InputError.
         """
         by_path = {folder.path: folder for folder in self.folders}
         return PolicyFiles(
             tuple(
-                by_path.get(path) or PolicyFolder.read(path)
-                for path in _each_once(self.folders[0].path, further)
+                by_path.get(path) or PolicyFolder.read(path) for path in _each_once(first, further)
             )
         )
 

@@ -42,17 +42,22 @@ class PolicySet:
 
     @classmethod
     def load(
-        cls, settings: Settings, folder: Path | None = None, *, further: Iterable[str] = ()
+        cls,
+        settings: Settings,
+        folder: Path | None = None,
+        *,
+        files: PolicyFiles = policy_files.NONE,
+        further: Iterable[str] = (),
     ) -> PolicySet:
         """Read the policies of the project and of the folders that the settings name.
 
         If `folder` has a main.rego, it takes the place of the project's; otherwise it is one more
         folder. Intents that are switched off, and tests, are in no bundle, and neither are
-        FILE_MODULES, which OPA reads from a Secret. Raises InputError if a file cannot be read or
-        is wrong, and UsageError if parameters are.
+        FILE_MODULES, which OPA reads from a Secret. `files` are those that were read already.
+        Raises InputError if a file cannot be read or is wrong, and UsageError if parameters are.
         """
         settings, replacing = policy_files.placed(settings, folder)
-        files = PolicyFiles.read(replacing, settings.policies)
+        files = files.of(replacing, settings.policies)
         return _in_force(files, settings, frozenset(further))
 
     @classmethod
@@ -71,16 +76,22 @@ class PolicySet:
 
     def under(self, settings: Settings) -> PolicySet:
         """The same files by other settings, which may name fewer folders. Raises as `load`."""
-        return _in_force(self.files.of(settings.policies), settings, self.further)
+        return _in_force(self.files.of(self.folders[0], settings.policies), settings, self.further)
 
     @classmethod
-    def examples(cls, settings: Settings, folder: Path | None = None) -> PolicySet:
+    def examples(
+        cls,
+        settings: Settings,
+        folder: Path | None = None,
+        *,
+        files: PolicyFiles = policy_files.NONE,
+    ) -> PolicySet:
         """The policies of the same folders as `load` reads, by default settings, for checks: all
         intents are in force that the settings do not switch off, with parameters that are examples.
         Raises InputError.
         """
         settings, replacing = policy_files.placed(settings, folder)
-        files = PolicyFiles.read(replacing, settings.policies)
+        files = files.of(replacing, settings.policies)
         return _in_force(files, _example_settings(files, settings), frozenset())
 
     def with_examples(self) -> PolicySet:

@@ -23,7 +23,7 @@ def test_a_new_policy_passes_all_checks_and_is_one_folder(tmp_path: Path) -> Non
         "sample_policy",
         "intent.schema.json",
     }
-    results = [*policies.run(Settings(), tmp_path, progress=Progress())]
+    results = [*policies.run(PolicySet.examples(Settings(), tmp_path), progress=Progress())]
     assert [result for result in results if not result.passed] == []
     assert results[0].detail == "2 tests passed"
 
@@ -33,7 +33,10 @@ def test_a_second_one_stands_beside_the_first(tmp_path: Path) -> None:
         new_policy.policy(name, tmp_path)
     active = PolicySet.load(Settings(), tmp_path).active
     assert [one.intent.name for one in active] == ["another-sample", "node-pool", "sample-policy"]
-    assert all(result.passed for result in policies.run(Settings(), tmp_path, progress=Progress()))
+    assert all(
+        result.passed
+        for result in policies.run(PolicySet.examples(Settings(), tmp_path), progress=Progress())
+    )
 
 
 def test_a_copy_of_the_projects_policies_is_what_is_checked(tmp_path: Path) -> None:
@@ -41,7 +44,10 @@ def test_a_copy_of_the_projects_policies_is_what_is_checked(tmp_path: Path) -> N
     shutil.copytree(policy_files.builtin(), copy)
     broken = copy / "node_pool" / "node_pool.rego"
     broken.write_text(broken.read_text() + "\nunfinished := {\n")
-    steps = {result.step: result for result in policies.run(Settings(), copy, progress=Progress())}
+    steps = {
+        result.step: result
+        for result in policies.run(PolicySet.examples(Settings(), copy), progress=Progress())
+    }
     assert {name for name, step in steps.items() if not step.passed} == {
         "check and test",
         "format",

@@ -136,7 +136,7 @@ def test_a_check_names_the_page_that_is_out_of_date_and_the_command(folder: Path
     def step() -> Result:
         return next(
             result
-            for result in policies.run(Settings(), folder, progress=Progress())
+            for result in policies.run(PolicySet.examples(Settings(), folder), progress=Progress())
             if result.step == "pages"
         )
 

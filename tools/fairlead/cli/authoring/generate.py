@@ -9,8 +9,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import atomic_files
-from fairlead.policy import generated, policy_files
-from fairlead.policy.policy_set import PolicySet
+from fairlead.policy import generated
 
 
 @click.command()
@@ -30,10 +29,9 @@ def command(policies_folder: Path | None, settings_file: Path | None, output: st
     and the list in docs/policies.md. A README.md that does not begin with "Made by" is left as it
     is. `fairlead test` fails if a file is out of date.
     """
-    settings = options.load(settings_file)
-    settings_folders = [Path(folder) for folder in settings.policies] or [policy_files.builtin()]
+    policies = options.load_examples(settings_file, policies_folder)
+    settings_folders = policies.folders[1:] or policies.folders
     folders = settings_folders if policies_folder is None else [policies_folder]
-    policies = PolicySet.examples(settings, policies_folder)
     outdated = generated.outdated(generated.texts(policies, folders))
     atomic_files.write_all(outdated)
     out.files(list(outdated), output)

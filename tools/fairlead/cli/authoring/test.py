@@ -49,9 +49,7 @@ def command(
         return laboratory.run("test", *arguments, "--output", output, "--", *pytest_arguments)
     if steps or pytest_arguments:
         raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
-    settings = options.load(settings_file)
-    results = [
-        asdict(result) for result in policies.run(settings, policies_folder, progress=out.plain())
-    ]
+    loaded = options.load_examples(settings_file, policies_folder)
+    results = [asdict(result) for result in policies.run(loaded, progress=out.plain())]
     out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))
     return int(not all(result["passed"] for result in results))

@@ -13,7 +13,6 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped
 from fairlead.clusters import registry
-from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -35,7 +34,7 @@ def command(
 
     Exit code: 1 if a pod runs outside its pool, or something would be refused.
     """
-    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    policies = options.load_policies(settings_file, policies_folder)
     cluster = registry.find(target)
     with out.progress() as progress:
         data = library.audit(cluster, policies, progress=progress)

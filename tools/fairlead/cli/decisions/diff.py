@@ -20,7 +20,6 @@ from fairlead.deployment.engine_names import ENGINES
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.operations import deploy, push
 from fairlead.operations.applying import UNCHANGED
-from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -58,7 +57,7 @@ def command(
 
     Exit code: 0 if nothing differs, 1 if something does.
     """
-    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    policies = options.load_policies(settings_file, policies_folder)
     cluster = registry.find(target)
     if of_objects:
         with out.progress() as progress:

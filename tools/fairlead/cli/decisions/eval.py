@@ -19,7 +19,6 @@ from fairlead.cli.decisions import gate_report
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
-from fairlead.policy.policy_set import PolicySet
 
 
 def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
@@ -95,7 +94,7 @@ def command(
             "--live and --namespace-labels both set the namespace's labels: give one of them"
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
-    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    policies = options.load_policies(settings_file, policies_folder)
     cluster = registry.find(target) if live else None
     arguments: dict[str, Any] = {
         "policies": policies,

@@ -18,7 +18,6 @@ from fairlead.common import paths, texts
 from fairlead.common.errors import UsageError
 from fairlead.policy import cases as library
 from fairlead.policy import placement_cases
-from fairlead.policy.policy_set import PolicySet
 from fairlead.verification import junit, placements, verify
 from fairlead.verification.verify import Result
 
@@ -84,7 +83,7 @@ def command(
         raise UsageError(
             f"{', '.join(sorted(missing))}: only a checkout of Fairlead has what starts it"
         )
-    policies = PolicySet.examples(options.load(settings_file), policies_folder)
+    policies = options.load_examples(settings_file, policies_folder)
     loaded = verification.load(names, policies, None if target.kind == "embedded" else target)
     cases = library.load(path, policies)
     library.require_known(cases, policies)

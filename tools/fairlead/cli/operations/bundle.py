@@ -20,7 +20,6 @@ from fairlead.distribution.archives import NAMES, POLICIES
 from fairlead.distribution.configuration import PERSISTED, Following
 from fairlead.distribution.repositories import Repository
 from fairlead.policy import policy_files, tables
-from fairlead.policy.policy_set import PolicySet
 
 _scope = click.option(
     "--scope",
@@ -80,11 +79,11 @@ def build(
     """Build the bundle of the policies with the settings, or with --data or --namespaces one of
     data. The same content gives the same bytes.
     """
-    settings = options.load(settings_file)
-    policies = PolicySet.load(settings, policies_folder, further=[policy_files.SIGNED])
+    further = [policy_files.SIGNED]
+    policies = options.load_policies(settings_file, policies_folder, further=further)
     if data_files or namespaces:
-        read = tables.namespace_labels(policies.active, settings)
-        labels = sorted([settings.namespace_label, *read])
+        read = tables.namespace_labels(policies.active, policies.settings)
+        labels = sorted([policies.settings.namespace_label, *read])
         archive = contents.data(contents.documents(data_files, namespaces, labels))
     else:
         with out.progress() as progress:

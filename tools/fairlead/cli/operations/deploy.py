@@ -16,7 +16,6 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
 from fairlead.operations import deploy
 from fairlead.operations.applying import UNCHANGED, Outcome
-from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -67,7 +66,7 @@ def command(
     """
     if check and (dry_run or diff):
         raise UsageError("--check does not go with --dry-run or --diff: leave one of them out")
-    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    policies = options.load_policies(settings_file, policies_folder)
     if dry_run and not diff:
         with out.progress() as progress:
             rendered = deploy.render_objects(

@@ -18,7 +18,6 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.operations import push
 from fairlead.policy import loading, policy_files
-from fairlead.policy.policy_set import PolicySet
 
 _LOOK = 0.3
 """Seconds between two checks of the files with --watch."""
@@ -90,7 +89,7 @@ def _push(
     message: str | None,
     output: str,
 ) -> None:
-    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    policies = options.load_policies(settings_file, policies_folder)
     with out.progress() as progress:
         result = push.push(cluster, policies, message=message, restart=restart, progress=progress)
     show(result, output)

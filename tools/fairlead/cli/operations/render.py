@@ -18,7 +18,6 @@ from fairlead.engines.base import UnsupportedSettings
 from fairlead.operations import strategies
 from fairlead.operations.strategies import python
 from fairlead.policy import loading
-from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -66,7 +65,7 @@ def command(
     If the certificate in FILE ends within 30 days, it is renewed, with a note on stderr. See
     docs/gitops.md.
     """
-    policies = PolicySet.load(options.load(settings_file), policies_folder)
+    policies = options.load_policies(settings_file, policies_folder)
     if engine == PYTHON_ENGINE:
         strategies.refuse_sidecar(engine, sidecar)
         sidecar = python.require(policies)
