@@ -69,7 +69,7 @@ class Report:
     """The verdicts in the order of the input.
 
     `fail_on` are the findings that fail the gate, `skipped` counts the documents in folders that
-    are no Kubernetes objects, `files` the files with objects. `unknown` are the namespaces that
+    are not Kubernetes objects, `files` the files with objects. `unknown` are the namespaces that
     nothing describes, although they have pods or templates; `warnings` are sentences about them.
     """
 

@@ -281,7 +281,7 @@ def test_an_object_that_no_api_server_accepts_is_refused_without_opa(tmp_path: P
     path.write_text(POD.replace("containers: []", "containers: none"))
     data = decided(path, "--namespace-labels", "agentpool=pool1")
     assert (data["asked"], data["allowed"]) == (False, False)
-    assert "an API server does not accept the object: it is no Pod: " in data["message"]
+    assert "an API server does not accept the object: it is not a Pod: " in data["message"]
     assert "spec.containers" in data["message"]
 
 

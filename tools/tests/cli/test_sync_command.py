@@ -290,7 +290,7 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
         (["--replicate-path", "/"], "--replicate-path"),
         (["--replicate-path", "system/x"], "--replicate-path"),
         (["--namespace-selector", "a=b=c"], "--namespace-selector"),
-        (["--kubeconfig", "none"], "none: is no usable kubeconfig"),
+        (["--kubeconfig", "none"], "none: is not a usable kubeconfig"),
         (["--replicate", "pods"], "--replicate: 'pods' is not group/version/resource"),
         (
             ["--replicate-cluster", "v1/namespaces"],

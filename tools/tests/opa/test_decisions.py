@@ -106,7 +106,7 @@ def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None
         text = opa.log.read_text()
         assert SECRET not in text
         assert opa.token not in text
-        # The sidecar's own requests, of which there were many, are no decisions.
+        # The sidecar's own requests, of which there were many, are not decisions.
         assert text.count('"decision_id"') == 1
 
 

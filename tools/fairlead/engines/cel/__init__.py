@@ -22,7 +22,7 @@ from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
 from fairlead.settings.models import Settings
 
-# How an API server words that an expression failed, which is no decision.
+# How an API server words that an expression failed, which is not a decision.
 _FAILED = re.compile(r"resulted in error|failed expression|failed to|cost limit|compilation error")
 
 
