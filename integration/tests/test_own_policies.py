@@ -233,7 +233,7 @@ def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, An
             "    namespaces:",
             '    conditions: [{name: a, expression: "this is not CEL ("}]\n    namespaces:',
             2,
-            "does not accept what the intent.yaml of the policies make",
+            "does not accept what the policies' intent.yaml say",
         ),
         (
             "no_host_network.rego",

@@ -155,7 +155,7 @@ def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str
             if error.status not in (400, 422):  # else whoever deploys lacks rights, say
                 continue
             raise UsageError(
-                f"the API server does not accept what the policies' intent.yaml make: {error}. "
+                f"the API server does not accept what the policies' intent.yaml say: {error}. "
                 "Nothing was changed"
             ) from error
 

@@ -64,7 +64,7 @@ class Result:
 def require_good(policies: PolicySet, progress: Progress) -> None:
     """Check and test the policies. Raises FairleadError if a check or a test fails."""
     progress.update("policies", "checking and testing")
-    workspace.require_good(policies.settings, policies.folder, progress, remembering=True)
+    workspace.require_good(policies, progress, remembering=True)
 
 
 def bring(
@@ -97,7 +97,7 @@ def bring(
     if change.action == "deploy" or not is_unchanged:
         entry = _recorded(operation, new, change)
     warnings += strategy.remove(new, superfluous)
-    return Result(new.revision, former and former.revision, entry, servers, warnings)
+    return Result(new.revision, former.revision if former else None, entry, servers, warnings)
 
 
 def _recorded(operation: Operation, new: Revision, change: Change) -> int | None:

@@ -39,6 +39,8 @@ STAGES = _HERE / "stages.yaml"
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NONE: Mapping[str, Any] = MappingProxyType({})
+_STARTED = 60.0
+"""Seconds within which the control plane starts."""
 
 
 class BareCluster:
@@ -80,7 +82,6 @@ class BareCluster:
         environment: Mapping[str, str] = _NONE,
         workloads: bool = True,
         progress: Progress,
-        deadline: float = 60.0,
     ) -> None:
         """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when
         each is healthy.
@@ -94,12 +95,11 @@ class BareCluster:
         flag -> value. `environment` are variables of every server.
 
         Raises FairleadError if the cluster runs already, or if a server does not start within
-        `deadline` seconds (with the end of its log). A failure or Ctrl-C leaves nothing of the
-        cluster.
+        60 s (with the end of its log). A failure or Ctrl-C leaves nothing of the cluster.
         """
         names = control_plane.PROGRAMS if workloads else control_plane.ADMISSION
         programs = toolchain.ensure(names, progress)
-        end, created = time.monotonic() + deadline, False
+        end, created = time.monotonic() + _STARTED, False
         try:
             with self._claimed():
                 if self.running():
@@ -133,18 +133,15 @@ class BareCluster:
         node_label: str = "agentpool",
         labels: Mapping[str, Mapping[str, str]] = _NONE,
         taints: Mapping[str, Sequence[nodes.Taint]] = _NONE,
-        resources: Mapping[str, Mapping[str, str]] = _NONE,
         deadline: float = 30.0,
     ) -> None:
         """Add nodes (pool -> how many), named <pool>-0 and so on; returns when pods can be
         scheduled onto each.
 
-        `labels` and `taints` are additional ones by pool; `resources` are those of each node of a
-        pool, as quantities. Safe to repeat. Raises FairleadError, UsageError.
+        `labels` and `taints` are additional ones by pool. Safe to repeat. Raises FairleadError,
+        UsageError.
         """
-        manifests = nodes.manifests(
-            pools, node_label=node_label, labels=labels, taints=taints, resources=resources
-        )
+        manifests = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
         nodes.add(self._objects(), manifests, deadline)
 
     def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
