@@ -39,7 +39,7 @@ requirements: ## pin requirements.in again into requirements.txt
 demo: $(READY) ## see on a real API server where pods land and which are refused
 	$(FAIRLEAD) demo $(ARGS)
 
-demo-federation: $(READY) ## see applications placed over four clusters, and moved when one loses a certification
+demo-federation: $(READY) ## see applications placed over clusters, and what moves when one loses a certification
 	$(FAIRLEAD) demo --federation $(ARGS)
 
 demo-access: $(READY) ## see a grant of 20 s, and what its subject may do at each second

@@ -19,7 +19,7 @@ from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
-from lab import developers
+from lab import coverage, developers
 from lab.engines import matrix
 
 COVERAGE = 100.0
@@ -124,13 +124,13 @@ def _tested(progress: Progress) -> str:
     result = cli.test(bundles.folder(), progress)
     if result.failed:
         raise FairleadError("failed: " + "; ".join(result.failed))
-    coverage = cli.coverage(bundles.folder(), progress)
-    if coverage.percent < COVERAGE:
+    reached = coverage.measure(bundles.folder(), progress)
+    if reached.percent < COVERAGE:
         raise FairleadError(
-            f"{coverage.percent} % of the lines are covered; no test reaches: "
-            f"{', '.join(coverage.uncovered)}"
+            f"{reached.percent} % of the lines are covered; no test reaches: "
+            f"{', '.join(reached.uncovered)}"
         )
-    return f"{result.passed} tests, {coverage.percent:g} % of the lines"
+    return f"{result.passed} tests, {reached.percent:g} % of the lines"
 
 
 def _typed(mypy: list[str]) -> str:

@@ -11,6 +11,7 @@ from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.programs import docker, images
+from lab import devcontainer_image
 
 IMAGE = "fairlead-dev:0.1.0"
 CLUSTERS = ("kind", "embedded")
@@ -46,7 +47,7 @@ def run(arguments: Sequence[str], *, progress: Progress) -> int:
         raise UsageError(f"FAIRLEAD_CLUSTER: {cluster!r} is not one of {', '.join(CLUSTERS)}")
     config = _kind_config()
     image = os.environ.get("DEVCONTAINER_IMAGE") or IMAGE
-    images.devcontainer(image, progress)
+    devcontainer_image.build(image, progress)
     environment = {name: value for name in _FORWARDED if (value := os.environ.get(name))}
     environment["FAIRLEAD_CLUSTER"] = cluster
     options = []

@@ -16,10 +16,10 @@ from fairlead.clusters.kind import KindCluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.operations import diagnostics, up
+from fairlead.operations import up
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Settings
-from lab import developers
+from lab import developers, diagnostics
 
 LOGS = Path("build") / "e2e-logs"
 """The folder below the checkout for logs and events of failed tests."""

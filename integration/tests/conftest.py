@@ -11,10 +11,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
 from typing import Any
 
-import federations
 import pytest
 from foreign import Foreign
 from profiles import DEFAULT, EMBEDDED, SETTINGS, Running
@@ -22,11 +20,10 @@ from waits import until
 
 from fairlead.clusters import remote
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
-from fairlead.operations import deployed_state, uninstall, up
+from fairlead.operations import deployed_state, uninstall
 from fairlead.settings.models import Settings
 
 # The one image that every cluster has that decides by OPA.
@@ -214,24 +211,3 @@ def pod() -> Callable[..., dict[str, Any]]:
         }
 
     return make
-
-
-@pytest.fixture(scope="session")
-def member_clusters() -> Iterator[dict[str, EmbeddedCluster]]:
-    """Running member clusters, by the names that decisions have for them; for all tests."""
-    with ExitStack() as running:
-        yield {
-            name: running.enter_context(
-                up.member(f"{name}-{os.getpid()}", SETTINGS, {"pool1": 2}, progress=Progress())
-            )
-            for name in federations.CLUSTERS
-        }
-
-
-@pytest.fixture
-def federation(
-    member_clusters: dict[str, EmbeddedCluster], request: pytest.FixtureRequest
-) -> federations.Federation:
-    """The members, with a namespace of the test's own."""
-    number = request.session.items.index(request.node)
-    return federations.Federation(member_clusters, f"shop-{number}")

@@ -31,11 +31,12 @@ from fairlead.clusters.remote import RemoteCluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
-from fairlead.operations import deploy, diagnostics, up
+from fairlead.operations import deploy, up
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, IntentSettings, Settings
+from lab import diagnostics
 
 TARGET = registry.of_environment()
 EMBEDDED = TARGET.kind == "embedded"
@@ -91,6 +92,7 @@ def _bare(name: str) -> Iterator[BareCluster]:
 
 PROFILES: dict[str, Start] = {
     DEFAULT: _with_opa() if EMBEDDED else _existing,
+    "processes": _with_opa(),
     "everything": _with_opa(EVERYTHING),
     "two": _with_opa(replicas=2),
     "kube-mgmt": _with_opa(sidecar=sidecars.KUBE_MGMT.name),
@@ -99,7 +101,8 @@ PROFILES: dict[str, Start] = {
     "foreign": _foreign,
     "bare": _bare,
 }
-"""The default settings, one OPA and the sidecar sync; EVERYTHING; two OPAs; the sidecar kube-mgmt;
+"""The default settings, one OPA and the sidecar sync; the same, for tests that kill, suspend or
+measure processes, so that two halves can run at once; EVERYTHING; two OPAs; the sidecar kube-mgmt;
 an engine of its own; a cluster that Fairlead did not create and is not deployed in; only an API
 server, without Fairlead."""
 

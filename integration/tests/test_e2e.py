@@ -14,7 +14,7 @@ import pytest
 from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.kube import clients
-from fairlead.operations import diagnostics
+from lab import diagnostics
 
 
 def test_all_that_tells_what_happened_is_kept_and_no_secret(

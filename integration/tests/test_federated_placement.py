@@ -145,7 +145,7 @@ def test_what_cannot_be_placed_is_refused_with_the_reasons(objects: clients.Obje
     with pytest.raises(Refused, match=r"invalid cluster\(s\): eu-west-1"):
         objects.create(deployment("bad", **wish))
     selector = {"federation.alpha.kubernetes.io/cluster-selector": '[{"key": "pci"}]'}
-    with pytest.raises(Refused, match=r"cluster-selector: a requirement is none"):
+    with pytest.raises(Refused, match=r"cluster-selector: a requirement is malformed"):
         objects.create(deployment("bad", **selector))
     assert objects.get("apps/v1", "Deployment", "bad", "care") is None
 

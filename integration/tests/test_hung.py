@@ -25,6 +25,7 @@ from fairlead.operations.deploy import deploy
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import STALENESS, Settings
 
+PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 MAIN = f"{NAMESPACE}/{POLICIES}/main.rego"

@@ -14,6 +14,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
+PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded("it stops processes of this machine")
 
 

@@ -15,20 +15,21 @@ from typing import Any
 
 import placed
 import pytest
-from federations import CLUSTERS, TEMPLATE
 from waits import until
 
-from fairlead.clusters import registry
-from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.deployment.names import NAMESPACE
 from fairlead.federation import karmada
-from fairlead.federation.members import FIELD_MANAGER
+from fairlead.federation.hosts import FIELD_MANAGER
 from fairlead.kube.errors import Refused
 
-pytestmark = pytest.mark.skipif(
-    registry.of_environment().kind != "embedded", reason="it needs a cluster of its own"
-)
+PROFILES = ["bare"]
+pytestmark = pytest.mark.embedded("it brings definitions of others")
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "main", "image": "registry.example.com/shop:1"}]},
+}
 SCHEMA = paths.root() / "tools" / "schemas" / "karmada_policy.json"
 # What structural schemas do not have, or API servers do themselves.
 _LEFT_OUT = {"additionalProperties", "uniqueItems", "const"}
@@ -83,7 +84,7 @@ def definitions() -> Iterator[dict[str, Any]]:
 class Host:
     """The host cluster, with the kinds of Karmada's policies."""
 
-    def __init__(self, cluster: EmbeddedCluster, namespace: str, log: Path) -> None:
+    def __init__(self, cluster: BareCluster, namespace: str, log: Path) -> None:
         self.cluster = cluster
         self.namespace = namespace
         self.objects = cluster.objects()
@@ -149,11 +150,9 @@ class Host:
 
 
 @pytest.fixture
-def host(
-    member_clusters: dict[str, EmbeddedCluster], tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Host]:
+def host(cluster: BareCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Host]:
     namespace = f"karmada-{request.session.items.index(request.node)}"
-    host = Host(member_clusters[CLUSTERS[0]], namespace, tmp_path / "log")
+    host = Host(cluster, namespace, tmp_path / "log")
     yield host
     host.objects.delete("v1", "ConfigMap", "placement", NAMESPACE)
     for deployment in host.objects.list("apps/v1", "Deployment", namespace):

@@ -21,6 +21,8 @@ from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
 
+PROFILES = ["processes"]
+
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
     "kind": "AdmissionReview",

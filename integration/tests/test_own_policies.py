@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import openapi_kinds
 import pytest
 import yaml
 from waits import until
@@ -22,7 +23,6 @@ from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, disable, drift
-from fairlead.policy import kinds
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -226,21 +226,34 @@ def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "code", "message"),
+    ("file", "old", "new", "code", "message"),
     [
         (
-            "#       namespaces:",
-            '#       conditions: [{name: a, expression: "this is no CEL ("}]\n#       namespaces:',
+            "intent.yaml",
+            "    namespaces:",
+            '    conditions: [{name: a, expression: "this is no CEL ("}]\n    namespaces:',
             2,
-            "does not accept what the METADATA of the policies make",
+            "does not accept what the policies' intent.yaml say",
         ),
-        ("\tinput.request.object.spec.hostNetwork", "\tfalse", 1, "policy tests fail"),
+        (
+            "no_host_network.rego",
+            "\tinput.request.object.spec.hostNetwork",
+            "\tfalse",
+            1,
+            "policy tests fail",
+        ),
     ],
 )
 def test_policies_that_cannot_work_change_nothing(
-    repository: Path, cluster_again: EmbeddedCluster, old: str, new: str, code: int, message: str
+    repository: Path,
+    cluster_again: EmbeddedCluster,
+    file: str,
+    old: str,
+    new: str,
+    code: int,
+    message: str,
 ) -> None:
-    path = repository / "policies" / "no_host_network" / "no_host_network.rego"
+    path = repository / "policies" / "no_host_network" / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
@@ -295,7 +308,7 @@ def test_the_schemas_are_those_of_the_api_server(cluster: EmbeddedCluster) -> No
         capture_output=True,
         check=True,
     )
-    served = kinds.of_openapi(json.loads(document.stdout))
+    served = openapi_kinds.of_openapi(json.loads(document.stdout))
     folder = paths.root() / "tools" / "schemas"
     kept = {
         path.relative_to(folder): json.loads(path.read_text())

@@ -26,6 +26,7 @@ from fairlead.common import files, paths
 from fairlead.kube import clients
 from fairlead.opa import arguments
 
+PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded(
     "it needs several source addresses on loopback, and measures processes of this machine"
 )

@@ -24,7 +24,7 @@ from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 
 # each test runs with each; without a program kube-mgmt its part is skipped
-PROFILES = ["default", "kube-mgmt"]
+PROFILES = ["processes", "kube-mgmt"]
 # What kube-mgmt is known not to do, as of its version 9: the test of it -> why.
 KUBE_MGMT_CANNOT = {
     "test_files_that_need_each_other_go_together": "it unloads them in any order, and tries but "

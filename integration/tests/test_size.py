@@ -22,6 +22,8 @@ from fairlead.operations.deploy import deploy
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["processes"]
+
 UNDER = pod_sizes.MOST_VALUES - 200
 """The number of entries that fit beside the other values of a small pod, such as the fields that
 the API server records for its manager."""

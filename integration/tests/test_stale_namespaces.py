@@ -22,6 +22,7 @@ from fairlead.operations import deploy, deployed_state
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded("it sets a default pool, and stops the sidecar")
 
 RETRY = "is not known to the policy yet: retry in a moment"

@@ -28,6 +28,7 @@ from fairlead.opa.api import OpaApi
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
 
+PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded("it starts and kills sidecars as processes of this machine")
 
 POLICY = {"openpolicyagent.org/policy": "rego"}

@@ -27,6 +27,8 @@ from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["processes"]
+
 SEEN = 30.0
 """Seconds until the API server notices a changed webhook."""
 

@@ -11,7 +11,9 @@
 #   - input: schema.admission_review
 package federated_placement
 
-import data.lib.workload_placement as placement
+import data.lib.workload_placement.customers
+import data.lib.workload_placement.decision as placement
+import data.lib.workload_placement.request
 import data.namespaces
 import data.review
 
@@ -136,7 +138,7 @@ _answer := answer if {
 _customer := name if {
 	_is_placed
 	workload := _in_namespace(input.request.object)
-	name := placement.customer_name with input as {"resource": workload}
+	name := customers.name with input as {"resource": workload}
 } else := name if {
 	_is_placed
 	namespaces.can_look_up
@@ -173,13 +175,10 @@ _asks_nothing_new if {
 # What a decision reads of a workload.
 _question(workload) := question if {
 	question := {
-		"stated": {key: value |
-			some key in placement.stated_keys
-			value := placement.stated(key)
-		},
-		"selector": [selector | selector := placement.selector],
-		"replicas": placement.replicas,
-		"demand": placement.demand,
-		"tolerations": object.get(placement.pod_spec, "tolerations", []),
+		"stated": request.stated,
+		"selector": [selector | selector := request.selector],
+		"replicas": request.replicas,
+		"demand": request.demand,
+		"tolerations": object.get(request.pod_spec, "tolerations", []),
 	} with input as {"resource": workload}
 }

@@ -2,13 +2,13 @@
 # title: Placement over clusters
 # description: |
 #   The answer to `POST /v1/data/k8s/placement`: on which clusters a workload runs, and why. The package
-#   `lib.workload_placement` decides. Every rule here is a part of the answer, so helpers belong there.
+#   `lib.workload_placement.decision` decides. Every rule here is a part of the answer, so helpers belong there.
 # schemas:
 #   - input: schema.placement
 # entrypoint: true
 package k8s.placement
 
-import data.lib.workload_placement as placement
+import data.lib.workload_placement.decision as placement
 
 # METADATA
 # description: The clusters with their weights, which say how replicas are divided; none if there are errors.

@@ -16,7 +16,7 @@
 package visibility.applications_in_jurisdiction
 
 import data.lib.applications
-import data.lib.workload_placement as placement
+import data.lib.workload_placement.world as placement
 
 # METADATA
 # description: A row for each workload and cluster.

@@ -158,12 +158,12 @@ def main(command: click.Command = cli) -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        where = (
+        location = (
             error.ctx.command_path
             if isinstance(error, click.UsageError) and error.ctx
             else "fairlead"
         )
-        output.error(f"{_sentence(error.format_message())} See `{where} --help`.")
+        output.error(f"{_sentence(error.format_message())} See `{location} --help`.")
         sys.exit(error.exit_code)
     except KeyboardInterrupt as error:
         output.error("interrupted")
@@ -177,8 +177,8 @@ def main(command: click.Command = cli) -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        output.error(f"{error.strerror or error}{where}")
+        location = f" ({error.filename})" if error.filename else ""
+        output.error(f"{error.strerror or error}{location}")
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -203,12 +203,12 @@ def _interrupt(_signum: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _resend_interrupt(lost: sys.UnraisableHookArgs) -> None:
+def _resend_interrupt(is_lost: sys.UnraisableHookArgs) -> None:
     """Send an interrupt again that came during a finalizer, where Python drops exceptions."""
-    if isinstance(lost.exc_value, KeyboardInterrupt):
+    if isinstance(is_lost.exc_value, KeyboardInterrupt):
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
     else:
-        sys.__unraisablehook__(lost)
+        sys.__unraisablehook__(is_lost)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,11 @@
 #   function once for equal arguments. What placement does not read, such as images and most names, is left out first.
 package lib.placement_questions
 
-import data.lib.workload_placement as placement
+import data.lib.workload_placement.costs
+import data.lib.workload_placement.customers
+import data.lib.workload_placement.decision as placement
+import data.lib.workload_placement.request
+import data.lib.workload_placement.world
 
 # METADATA
 # description: |
@@ -30,11 +34,11 @@ _on_behalf(question) := object.union(question, {"resource": {"metadata": {"annot
 
 _first_of_equals := {name: min(names[record]) |
 	names := _names_of
-	some name, record in placement.customers
+	some name, record in world.customers
 }
 
 # The names of customers by their data.
-_names_of[record] contains name if some name, record in placement.customers
+_names_of[record] contains name if some name, record in world.customers
 
 # The customer is part of a short question, so that namespaces do not matter. Each value of data that `with` replaces
 # costs a copy of those that are replaced already.
@@ -74,7 +78,7 @@ priced(asked) := decided if {
 }
 
 # Both share one `with`, because each `with` makes OPA evaluate all rules again.
-_decided := {"answer": [answer | answer := data.k8s.placement], "costs": placement.costs, "cost": _cost}
+_decided := {"answer": [answer | answer := data.k8s.placement], "costs": costs.by_cluster, "cost": _cost}
 
 default _cost := null
 
@@ -94,7 +98,7 @@ owner(stated, namespace, namespaces) := name if {
 
 # Placement is asked once about all workloads of a namespace that say nothing.
 _owner_of_namespace(namespace, namespaces) := name if {
-	name := placement.customer_name with input as {"resource": {"metadata": {"namespace": namespace}}}
+	name := customers.name with input as {"resource": {"metadata": {"namespace": namespace}}}
 		with data.kubernetes.namespaces as namespaces
 }
 
@@ -119,13 +123,13 @@ question(resource, namespaces) := {"resource": {
 	is_string(namespace)
 
 	# What it says by annotations, or else by labels.
-	said := object.union(_filtered(labels, placement.stated_keys), _filtered(annotations, _keys_of_annotations))
+	said := object.union(_filtered(labels, request.stated_keys), _filtered(annotations, _keys_of_annotations))
 	customer := owner({"annotations": said}, namespace, object.filter(namespaces, [namespace]))
 	metadata := {"annotations": object.union(said, {"customer": customer})}
 	names := _names(namespace, object.get(resource.metadata, "name", null))
 } else := {"resource": resource, "namespaces": namespaces}
 
-_keys_of_annotations := placement.stated_keys | placement.annotation_keys
+_keys_of_annotations := request.stated_keys | request.annotation_keys
 
 # Null is as good as nothing.
 _filtered(fields, keys) := {key: value |
@@ -135,7 +139,7 @@ _filtered(fields, keys) := {key: value |
 
 # The names of a workload count if data say where it runs.
 _names(namespace, name) := {"namespace": namespace, "name": name} if {
-	placement.applications[sprintf("%s/%s", [namespace, name])]
+	world.applications[sprintf("%s/%s", [namespace, name])]
 } else := {}
 
 # Of workloads with equal specs, OPA evaluates this once. Undefined without the spec of a pod.

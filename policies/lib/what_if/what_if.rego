@@ -7,7 +7,8 @@
 #   - data.placement: schema.placement_data
 package lib.what_if
 
-import data.lib.workload_placement as placement
+import data.lib.workload_placement.costs
+import data.lib.workload_placement.world as placement
 
 # METADATA
 # description: The value of `data.placement` after the changes.
@@ -40,10 +41,10 @@ _not_held(changes) := {sprintf("cluster %q has no certification %q that it could
 	not certification in held
 }
 
-_wrongly_priced(changes) := {sprintf("the price %v of %s in cluster %q is no number from 0 to %d", [price, resource, name, placement.highest_price]) |
+_wrongly_priced(changes) := {sprintf("the price %v of %s in cluster %q is no number from 0 to %d", [price, resource, name, costs.highest_price]) |
 	some name, prices in object.get(changes, "prices", {})
 	some resource, price in prices
-	not placement.is_price(price)
+	not costs.is_price(price)
 }
 
 _is_cluster(name) if is_object(placement.clusters[name])

@@ -66,14 +66,14 @@ def diff(
     kinds = further_kinds([*_active(deployed), *policies.active])
     requests = _Requests(Inventory(cluster, progress, kinds), progress)
     settings, folder = policies.settings, policies.folder
-    now, then = asked.of_cluster(cluster, settings, folder), asked.rendered(settings, folder)
+    now, rendered = asked.of_cluster(cluster, settings, folder), asked.rendered(settings, folder)
     modules = bundles.modules_of(deployed["data"])
     before = requests.decisions(now, modules, _replicated(deployed), "deployed")
     if engine == OPA_ENGINE:
-        after = requests.decisions(then, policies.modules, settings.replicate, "new")
+        after = requests.decisions(rendered, policies.modules, settings.replicate, "new")
         compared = [compare(*pair) for pair in zip(before, after, strict=True)]
     else:
-        after = requests.decisions_of(engine, policies, then)
+        after = requests.decisions_of(engine, policies, rendered)
         compared = requests.compared(before, after)
     differences = _differences(requests.subjects, before, after, compared)
     return {
@@ -132,7 +132,7 @@ class _Requests:
     def compared(self, before: Sequence[Decision], after: Sequence[Decision]) -> list[str | None]:
         """How the decisions of two engines differ, by request."""
         return [
-            compare(*(engine_decisions.comparable(each, review) for each in pair))
+            compare(*(engine_decisions.comparable(decision, review) for decision in pair))
             for review, *pair in zip(self._reviews, before, after, strict=True)
         ]
 
@@ -147,7 +147,8 @@ class _Requests:
 
     def _questions(self, admissions: Sequence[asked.Asked]) -> list[Any]:
         return [
-            each.question(review) for review, each in zip(self._reviews, admissions, strict=True)
+            admission.question(review)
+            for review, admission in zip(self._reviews, admissions, strict=True)
         ]
 
 

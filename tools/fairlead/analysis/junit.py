@@ -65,9 +65,9 @@ def printable(text: str) -> str:
 
 def _case(verdict: Verdict) -> TestCase:
     file = printable(str(verdict.path))
-    place = f"{file}:{verdict.line}" if verdict.line else file
+    location = f"{file}:{verdict.line}" if verdict.line else file
     text = "\n".join(
-        f"{place}: {finding.finding}{f' by {finding.intent}' if finding.intent else ''}: "
+        f"{location}: {finding.finding}{f' by {finding.intent}' if finding.intent else ''}: "
         f"{finding.message}"
         for finding in verdict.findings
     )

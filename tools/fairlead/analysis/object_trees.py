@@ -10,7 +10,6 @@ from typing import Any
 from fairlead.analysis import request_files
 from fairlead.analysis.inventory import Inventory
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
@@ -90,37 +89,19 @@ def of_documents(documents: Sequence[files.Document]) -> Tree:
     return _without_exempt(tree)
 
 
-def of_members(
-    members: Sequence[str], *, about_placement: bool, progress: Progress
-) -> dict[str, Tree]:
-    """The trees of `CLUSTER=FILE` texts by cluster, and of `CLUSTER` texts, which name embedded
-    clusters that run. Several files may belong to one cluster. Raises UsageError, InputError,
-    FairleadError.
+def of_members(members: Sequence[str]) -> dict[str, Tree]:
+    """The trees of `CLUSTER=FILE` texts by cluster. Several files may belong to one cluster.
+    Raises UsageError, InputError.
     """
-    trees: dict[str, Tree] = {}
-    by_cluster: dict[str, list[Path]] = {}
+    paths: dict[str, list[Path]] = {}
     for text in members:
-        cluster, separator, file = text.partition("=")
-        if not cluster or (separator and not file):
+        cluster, _, file = text.partition("=")
+        if not cluster or not file:
             raise UsageError(
-                f"--member {text}: write CLUSTER=FILE, the cluster as in placement.clusters, or "
-                "the CLUSTER of `fairlead up --member CLUSTER`"
+                f"--member {text}: write CLUSTER=FILE, the cluster as in placement.clusters"
             )
-        if separator:
-            by_cluster.setdefault(cluster, []).append(Path(file))
-            continue
-        embedded = EmbeddedCluster(cluster)
-        if not embedded.running():
-            raise UsageError(
-                f"--member {cluster}: no such cluster is running: start it by `fairlead up "
-                f"--member {cluster}`, or write {cluster}=FILE"
-            )
-        trees[cluster] = of_cluster(embedded, about_placement=about_placement, progress=progress)
-    for cluster, paths in by_cluster.items():
-        if cluster in trees:
-            raise UsageError(f"--member {cluster} is given with a file and without: choose one")
-        trees[cluster] = of_files(paths)
-    return trees
+        paths.setdefault(cluster, []).append(Path(file))
+    return {cluster: of_files(named) for cluster, named in paths.items()}
 
 
 def _known(documents: Sequence[files.Document]) -> Iterator[tuple[Resource, files.Document]]:

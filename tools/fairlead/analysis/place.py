@@ -34,7 +34,7 @@ DECIDED = """
 _decided(workload) := decided if {
 	decided := {
 		"answer": [answer | answer := data.k8s.placement],
-		"costs": data.lib.workload_placement.costs,
+		"costs": data.lib.workload_placement.costs.by_cluster,
 	} with input as {"resource": workload}
 }
 """

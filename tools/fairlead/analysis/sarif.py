@@ -78,7 +78,7 @@ def _findings(report: Report) -> Iterator[tuple[Verdict, Finding]]:
 
 def _result(verdict: Verdict, finding: Finding, report: Report, rule: int) -> Result:
     fails = finding.finding in report.fail_on
-    place = PhysicalLocation(
+    location = PhysicalLocation(
         artifact_location=_location(verdict.path), region=Region(start_line=verdict.line or 1)
     )
     name = LogicalLocation(fully_qualified_name=verdict.subject.object)
@@ -87,7 +87,7 @@ def _result(verdict: Verdict, finding: Finding, report: Report, rule: int) -> Re
         rule_index=rule,
         level=Level.ERROR if fails else _LEVELS[finding.finding],
         message=Message(text=f"{verdict.subject.object} is {finding.finding}: {finding.message}"),
-        locations=[Location(physical_location=place, logical_locations=[name])],
+        locations=[Location(physical_location=location, logical_locations=[name])],
     )
 
 

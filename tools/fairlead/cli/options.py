@@ -45,6 +45,21 @@ manifests = click.argument(
 """Where the manifests are that a command reads; - is standard input."""
 
 
+def manifest_flag(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Files and folders of manifests, as kubectl takes them: `-f FILE`. The command gets them as
+    `name`.
+    """
+    return click.option(
+        "-f",
+        "--filename",
+        name,
+        metavar="FILE|FOLDER|-",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="A file or folder of manifests, as kubectl has it; repeatable.",
+    )
+
+
 def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     """Files and folders of manifests as arguments, and as kubectl takes them: `-f FILE`.
 
@@ -55,15 +70,7 @@ def manifests_by_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.argument(
         "positional", metavar="[FILE|FOLDER|-]...", type=click.Path(path_type=Path), nargs=-1
     )
-    @click.option(
-        "-f",
-        "--filename",
-        "flagged",
-        metavar="FILE|FOLDER|-",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        help="A file or folder of manifests, as kubectl has it; repeatable.",
-    )
+    @manifest_flag("flagged")
     @functools.wraps(command)
     def wrapper(
         *arguments: Any, positional: tuple[Path, ...], flagged: tuple[Path, ...], **keywords: Any

@@ -38,6 +38,7 @@ FORMATS = ("table", "json", "yaml")
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The places in a key such as `failurePolicy` where a word begins."""
+_NO_VALUE = "-"
 _GAP = 2
 """Spaces between two columns."""
 _ONE_LINE = 1_000_000
@@ -64,37 +65,56 @@ def rows(
     """A function that draws `lines` as a table. `columns` are keys of each line, `styles` are
     rich's, by column. The heading of `failurePolicy` is FAILURE POLICY.
 
-    Where the terminal is too narrow for the words of a row, each of its columns gets a line.
+    Where the terminal is too narrow for the words of a row, columns without any value are left out.
+    If that is not enough, each column of a row gets a line.
     """
-    labels = [_CAPITAL.sub(" ", column).lower() for column in columns]
-    cells = [[_cell(line.get(column)) for column in columns] for line in lines]
+    texts_by_column = {
+        column: [_CAPITAL.sub(" ", column).lower(), *(_cell(line.get(column)) for line in lines)]
+        for column in columns
+    }
 
     def draw(target: Console) -> None:
         if title:
             target.print(title, style="bold")
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-        least = 0
-        for number, (label, column) in enumerate(zip(labels, columns, strict=True)):
-            values = [row[number] for row in cells]
-            words = max(
-                cell_len(word) for text in (label, *values) for word in text.split() or [""]
-            )
-            least += words + _GAP
-            # rich takes the room that is lacking from the columns that hold sentences.
-            whole = not any(" " in value for value in values)
-            style = styles.get(column)
-            table.add_column(label.upper(), style=style, no_wrap=whole, overflow="fold")
-        if _width(target) >= least - _GAP:
-            for row in cells:
-                table.add_row(*map(Text, row))
-            _print(target, table)
+        drawn = texts_by_column
+        if _least_width(drawn.values()) > _width(target):
+            valued = {
+                column: texts for column, texts in drawn.items() if {*texts[1:]} - {_NO_VALUE}
+            }
+            drawn = valued or drawn
+        if _least_width(drawn.values()) <= _width(target):
+            _print(target, _table(drawn, styles))
             return
-        for number, row in enumerate(cells):
+        labels, *records = zip(*drawn.values(), strict=True)
+        for number, record in enumerate(records):
             if number:
                 target.print()
-            fields(target, list(zip(labels, row, strict=True)), max(map(cell_len, labels)) + _GAP)
+            label_width = max(map(cell_len, labels)) + _GAP
+            fields(target, list(zip(labels, record, strict=True)), label_width)
 
     return draw
+
+
+def _least_width(columns: Iterable[Sequence[str]]) -> int:
+    """The width of a table whose columns are as wide as their longest words."""
+    widths = [
+        max(cell_len(word) for text in texts for word in text.split() or [""]) for texts in columns
+    ]
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _table(columns: Mapping[str, Sequence[str]], styles: Mapping[str, str]) -> Table:
+    """A table of the texts of each column, the first of which is its label."""
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for column, (label, *values) in columns.items():
+        # rich takes the room that is lacking from the columns that hold sentences.
+        whole = not any(" " in value for value in values)
+        style = styles.get(column)
+        table.add_column(label.upper(), style=style, no_wrap=whole, overflow="fold")
+    _, *records = zip(*columns.values(), strict=True)
+    for record in records:
+        table.add_row(*map(Text, record))
+    return table
 
 
 def fields(target: Console, pairs: Sequence[tuple[str, str]], label_width: int) -> None:
@@ -295,13 +315,13 @@ def _print(target: Console, table: Table) -> None:
     target.width = _width(target)
     with target.capture() as capture:
         target.print(table)
-    for drawn in capture.get().splitlines():
-        target.print(Text(drawn.rstrip()), soft_wrap=True)
+    for rendered in capture.get().splitlines():
+        target.print(Text(rendered.rstrip()), soft_wrap=True)
 
 
 def _cell(value: Any) -> str:
     if value is None:
-        return "-"
+        return _NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
     return texts.printable(str(value), keep="\n")

@@ -62,10 +62,6 @@ class Cluster(Protocol):
         """
 
     @property
-    def replicas(self) -> int | None:
-        """The number of OPA's pods; None for the number in the settings."""
-
-    @property
     def sidecar(self) -> Sidecar:
         """The kind of sidecar that was chosen, or the default of this kind of cluster."""
 

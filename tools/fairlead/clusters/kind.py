@@ -123,20 +123,20 @@ class KindCluster(RemoteCluster):
         if policy == "Always":
             return
         docker.available()
-        beside = ("opa", "proxy") if self.sidecar.engine == OPA_ENGINE else ()
-        fields = dict.fromkeys(IMAGES[container] for container in (*beside, self.sidecar.name))
-        needed = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
-        for image, variable in needed.items():
+        containers = ("opa", "proxy") if self.sidecar.engine == OPA_ENGINE else ()
+        fields = dict.fromkeys(IMAGES[container] for container in (*containers, self.sidecar.name))
+        variables = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
+        for image, variable in variables.items():
             _have(image, variable, pull=policy != "Never", progress=progress)
-        progress.update("images", f"loading {', '.join(needed)}")
+        progress.update("images", f"loading {', '.join(variables)}")
         try:
-            kind.load(self.name, list(needed), progress=progress)
+            kind.load(self.name, list(variables), progress=progress)
         except kind.KindError as error:
             hint = "IMAGE_PULL_POLICY=Always has the nodes pull what a registry holds"
             raise FairleadError(
-                f"cannot load {', '.join(needed)} into cluster {self.name!r}: {error}\n{hint}"
+                f"cannot load {', '.join(variables)} into cluster {self.name!r}: {error}\n{hint}"
             ) from error
-        progress.finish("images", f"loaded {', '.join(needed)}")
+        progress.finish("images", f"loaded {', '.join(variables)}")
 
     def _state(self) -> Literal["absent", "half-made", "whole"]:
         """The state of the cluster. Raises UsageError if it is not ours, or if that is unknown."""
@@ -203,13 +203,13 @@ class KindCluster(RemoteCluster):
         """
         contexts.forget(self.kubeconfig)  # first, as kind empties the file
 
-        def gone() -> bool:
+        def is_removed() -> bool:
             kind.delete(self.name, kubeconfig=self.kubeconfig)
             return self.name not in kind.clusters()
 
         if self.name in kind.clusters():
             waiting.until(
-                gone,
+                is_removed,
                 deadline=60.0,
                 what=f"the containers of cluster {self.name!r} are removed",
                 pause=0.5,
@@ -260,8 +260,8 @@ class KindCluster(RemoteCluster):
 
 def _config() -> Path:
     """The file that KIND_CONFIG names, or the project's own. Raises InputError."""
-    named = os.environ.get("KIND_CONFIG")
-    path = Path(named) if named else paths.root() / "integration" / "kind.yaml"
+    configured = os.environ.get("KIND_CONFIG")
+    path = Path(configured) if configured else paths.root() / "integration" / "kind.yaml"
     if not path.is_file():
         raise InputError(
             path, "there is no such file: KIND_CONFIG names the cluster's configuration for kind"
@@ -282,11 +282,11 @@ def _have(image: str, variable: str, *, pull: bool = True, progress: Progress) -
         progress.update("images", f"pulling {image}")
         if docker.pull(image):
             return
-    why = "it cannot be pulled" if pull else "the pull policy Never forbids to pull it"
+    cause = "it cannot be pulled" if pull else "the pull policy Never forbids to pull it"
     way_out = _WAYS_OUT.get(variable, f"see what `docker pull {image}` says")
     raise UsageError(
-        f"no image {image} in the Docker engine, and {why}: {way_out}, or set {variable} to one of "
-        "`docker images`"
+        f"no image {image} in the Docker engine, and {cause}: {way_out}, or set {variable} to one "
+        "of `docker images`"
     )
 
 

@@ -23,8 +23,8 @@ class OpaDeployment(PodDeployment):
         self._objects = clients.Objects(kubeconfig)
 
     def _finish(self, progress: Progress) -> str:
-        left = self._leave_ending_pods(progress)
-        return ", and API servers left the pods that end" if left else ""
+        leaves_pods = self._leave_ending_pods(progress)
+        return ", and API servers left the pods that end" if leaves_pods else ""
 
     def _leave_ending_pods(self, progress: Progress) -> bool:
         """Have API servers connect again if they may be connected to pods that end; once for the

@@ -51,7 +51,6 @@ class RemoteCluster:
 
     examined = True
     usual = sidecars.DEFAULT
-    replicas: int | None = None
 
     def __init__(self, name: str, kubeconfig: Path, kind: str = "context") -> None:
         """`kubeconfig` has the cluster's context as its current one; state is kept beside it."""
@@ -118,13 +117,13 @@ class RemoteCluster:
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
-        reached = self._urls(sidecar.name, arguments.SYNC_PORT)
-        return [Server(url, self._ca(), pod=name) for name, url in reached]
+        urls = self._urls(sidecar.name, arguments.SYNC_PORT)
+        return [Server(url, self._ca(), pod=name) for name, url in urls]
 
     def access_controllers(self) -> Sequence[Server]:
         """Every controller whose container runs."""
-        reached = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
-        return [Server(url, self._ca(), pod=name) for name, url in reached]
+        urls = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
+        return [Server(url, self._ca(), pod=name) for name, url in urls]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Have the kubelets mount the Secrets again at once, and not within a minute; see the
@@ -162,11 +161,11 @@ class RemoteCluster:
         """See the protocol; a server is named <pod>/<container>."""
         names = list(self.servers())
         container = {"sidecar": self.sidecar.name, "opa": self._decider}.get(server, server)
-        chosen = [name for name in names if name == server or name.endswith(f"/{container}")]
-        if not chosen:
+        matching = [name for name in names if name == server or name.endswith(f"/{container}")]
+        if not matching:
             raise UsageError(f"no server {server!r} in cluster {self.name!r}: {_one_of(names)}")
         return joined_logs.merged(
-            chosen, lambda name: self._log(name, lines, follow), follow=follow
+            matching, lambda name: self._log(name, lines, follow), follow=follow
         )
 
     def _log(self, server: str, lines: int, follow: bool) -> Iterator[str]:

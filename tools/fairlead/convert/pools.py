@@ -232,9 +232,9 @@ def _merged(findings: Findings, parts: Sequence[Placement], scope: str) -> Assig
     return merged
 
 
-def _contradiction(scope: str, key: str, value: str, other: Placement, theirs: str) -> str:
+def _contradiction(scope: str, key: str, value: str, rival: Placement, theirs: str) -> str:
     return (
-        f"it gives {scope} {key}={value}, but {other.origin.object} ({other.origin.source}) gives "
+        f"it gives {scope} {key}={value}, but {rival.origin.object} ({rival.origin.source}) gives "
         f"{key}={theirs}: keep one of them"
     )
 

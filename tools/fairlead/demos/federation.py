@@ -1,5 +1,5 @@
-"""The demo of placement over clusters: plays the steps of testdata/placement/demo.yaml on member
-clusters of this machine, and checks after each step what runs in them."""
+"""The demo of placement over clusters: plays the steps of testdata/placement/demo.yaml, and applies
+what is printed for Karmada and Argo CD to an API server of this machine that has their kinds."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict
 
-from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import files, paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.demos import running_pods
-from fairlead.operations import up
-from fairlead.settings.models import Settings
+from fairlead.demos import placement_crds
+from fairlead.kube import clients
 
+CLUSTER = "federation"
+"""The name of the cluster that has the API server."""
 _DATA = "data.yaml"
 _APPS = "apps"
-_MEMBERS = "MEMBERS"
-"""Stands in a command for `--member NAME` of each member."""
-_WITHIN = 60.0
-"""Seconds after a command within which the pods run that are expected."""
+_ARGOCD = "argocd"
 
 
 class _Strict(BaseModel):
@@ -49,8 +49,8 @@ class Step(_Strict):
     """What is done, and what has to be seen then.
 
     `command` are the arguments of `fairlead`. `exits` is its exit code, `prints` are texts that it
-    prints. `running` are the pods that run in each member in the end, without those of Jobs, which
-    have ended then.
+    prints. If it prints objects for an `engine`, they are applied to the API server; `applied` are
+    their numbers by kind.
     """
 
     title: str
@@ -58,29 +58,38 @@ class Step(_Strict):
     command: str | None = None
     exits: int = 0
     prints: list[str] = []
-    running: dict[str, int] | None = None
+    engine: Literal["karmada", "argocd"] | None = None
+    applied: dict[str, int] = {}
 
 
 class Scenario(_Strict):
-    """The members, by their names in data.yaml, and the steps in their order."""
+    """The steps in their order."""
 
-    members: list[str]
     steps: list[Step]
 
 
 @dataclass(frozen=True)
+class Server:
+    """An API server with the kinds of Karmada and Argo CD. `missing` says by engine why it lacks
+    the kinds of that.
+    """
+
+    objects: clients.Objects
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Played:
-    """What was seen of a step: the diff of data.yaml, what the command printed, the pods that ran
-    in each member in the end, and how many ran in all of them together when they were fewest; the
-    last two only if the step says what should run.
+    """What was seen of a step: the diff of data.yaml, what the command printed, and the numbers of
+    objects by kind that the API server accepted. If it lacks the kinds, `skipped` says why.
 
     `problems` are sentences about what was not as expected.
     """
 
     diff: str
     printed: str
-    running: Mapping[str, int]
-    fewest: int | None
+    applied: Mapping[str, int]
+    skipped: str
     problems: Sequence[str]
     seconds: float
 
@@ -103,82 +112,69 @@ def copy(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def members(
-    names: Sequence[str], at: Path, *, progress: Progress
-) -> Iterator[dict[str, EmbeddedCluster]]:
-    """The running member clusters, which end with the block unless detached. Each has one node, as
-    large as data.yaml in the folder `at` says that the cluster is.
+def server(at: Path, *, progress: Progress) -> Iterator[tuple[BareCluster, Server]]:
+    """A running API server with the namespaces of the manifests in the folder `at`. It ends with
+    the block, unless its cluster is detached.
 
     Raises FairleadError if a cluster of this name runs already.
     """
-    clusters = files.read_yaml(at / _DATA)[0].value["placement"]["clusters"]
-    with ExitStack() as running:
-        started = {}
-        for name in names:
-            progress.update(name, "starting")
-            resources = {"node": clusters[name]["capacity"]}
-            member = up.member(
-                name, Settings(), {"node": 1}, resources=resources, progress=Progress()
-            )
-            started[name] = running.enter_context(member)
-            progress.finish(name, "is running")
-        yield started
+    with BareCluster(CLUSTER) as cluster:
+        cluster.start_control_plane(workloads=False, progress=progress)
+        started = Server(cluster.objects())
+        for namespace in (*_namespaces(at), _namespace(_ARGOCD)):
+            started.objects.apply(namespace)
+        for engine in placement_crds.NAMES:
+            progress.update(engine, "looking for its kinds")
+            try:
+                definitions = placement_crds.definitions(engine, progress)
+            except FairleadError as error:
+                started.missing[engine] = str(error)
+                progress.finish(engine, "not available")
+                continue
+            placement_crds.install(started.objects, definitions)
+            progress.finish(engine, "its kinds are defined")
+        yield cluster, started
 
 
-def command_line(step: Step, names: Sequence[str]) -> str:
-    """The command of the step, as in a shell; empty if it has none."""
-    flags = " ".join(f"--member {name}" for name in names)
-    return f"fairlead {step.command.replace(_MEMBERS, flags)}" if step.command else ""
-
-
-def play(
-    step: Step, clusters: Mapping[str, Cluster], at: Path, *, columns: int | None = None
-) -> Played:
+def play(step: Step, api_server: Server | None, at: Path, *, columns: int | None = None) -> Played:
     """Do the step in the folder `at`, and look at what it is about. The command prints for a
-    terminal with so many `columns`; None if there is none. Its progress goes to stderr.
+    terminal with so many `columns`; None if there is none. Its progress goes to stderr. Without an
+    API server, nothing is applied.
 
-    Raises FairleadError if data.yaml cannot be changed so.
+    Raises FairleadError if data.yaml cannot be changed so, or an object is not accepted.
     """
     began = time.monotonic()
     diff = _changed(at / _DATA, step.change) if step.change else ""
-    line = command_line(step, list(clusters))
     code, printed = step.exits, ""
-    running: Mapping[str, int] = {}
-    fewest: int | None = None
-    problems: list[str] = []
-    if step.running is None:
-        if line:
-            code, printed = _run(line, at, columns)
-    else:
-        watched, wanted = running_pods.Watched(clusters, _namespaces(at)), step.running
-        before = watched.counts()
-        losing_first = sorted(clusters, key=lambda name: wanted[name] - before[name])
-        with watched.meanwhile(losing_first) as meanwhile:
-            code, printed = _run(line, at, columns)
-        running = watched.until(wanted, _WITHIN)
-        fewest, least = meanwhile.number, min(sum(before.values()), sum(wanted.values()))
-        problems += [f"Job {job} has not ended" for job in watched.jobs()]
-        problems += [
-            f"{running[name]} pods run in {name}, not {number}"
-            for name, number in wanted.items()
-            if running[name] != number
-        ]
-        if fewest is not None and fewest < least:
-            problems.append(f"only {fewest} pods ran meanwhile, not {least}")
-    if code != step.exits:
-        problems.append(f"the exit code is {code}, not {step.exits}")
+    if step.command:
+        code, printed = _run(step.command, at, columns)
+    problems = [f"the exit code is {code}, not {step.exits}"] if code != step.exits else []
     problems += [f"it does not print {text!r}" for text in step.prints if text not in printed]
-    return Played(diff, printed, running, fewest, problems, time.monotonic() - began)
+    applied: dict[str, int] = {}
+    skipped = ""
+    if step.engine and api_server and not problems:
+        skipped = api_server.missing.get(step.engine, "")
+        if not skipped:
+            objects = list(yaml.safe_load_all(printed))
+            placement_crds.apply(api_server.objects, objects)
+            applied = dict(Counter(each["kind"] for each in objects))
+            if applied != step.applied:
+                problems.append(f"the API server accepted {applied}, not {step.applied}")
+    return Played(diff, printed, applied, skipped, problems, time.monotonic() - began)
 
 
-def _namespaces(at: Path) -> set[str]:
+def _namespaces(at: Path) -> list[dict[str, object]]:
     """The namespaces of the manifests."""
-    return {
-        document.value["metadata"]["name"]
+    return [
+        document.value
         for path in sorted((at / _APPS).glob("*.yaml"))
         for document in files.read_yaml(path)
         if document.value["kind"] == "Namespace"
-    }
+    ]
+
+
+def _namespace(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def _changed(file: Path, change: Change) -> str:
@@ -194,10 +190,10 @@ def _changed(file: Path, change: Change) -> str:
     return "\n".join(lines)
 
 
-def _run(line: str, at: Path, columns: int | None) -> tuple[int, str]:
-    """The exit code of a command line of `fairlead`, and what it prints."""
+def _run(arguments: str, at: Path, columns: int | None) -> tuple[int, str]:
+    """The exit code of `fairlead` with these arguments, and what it prints."""
     completed = subprocess.run(
-        [sys.executable, "-m", *shlex.split(line)],
+        [sys.executable, "-m", "fairlead", *shlex.split(arguments)],
         cwd=at,
         env={**os.environ, **({"COLUMNS": str(columns)} if columns else {})},
         stdout=subprocess.PIPE,

@@ -149,12 +149,12 @@ def _kustomization(content: Manifest) -> str:
 
 def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
     """The objects without anything derived from credentials, and the patches that add that."""
-    rest, patches = [], []
+    remaining, patches = [], []
     # A copy through JSON, because parts that a YAML anchor repeats are one Python object.
     for manifest in json.loads(json.dumps(objects)):
         if manifest["kind"] == "Secret":
             continue
-        rest.append(manifest)
+        remaining.append(manifest)
         added: Manifest = {}
         if manifest["kind"].endswith("WebhookConfiguration"):
             webhooks = [
@@ -188,7 +188,7 @@ def _split(objects: list[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
                     **added,
                 }
             )
-    return rest, patches
+    return remaining, patches
 
 
 def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
@@ -207,10 +207,10 @@ def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
     for folder in dict.fromkeys(path.parent for path in texts):
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder}: is no folder: name another one")
-        for other in (folder / name for name in _OTHER_NAMES):
-            if other.exists():
+        for file in (folder / name for name in _OTHER_NAMES):
+            if file.exists():
                 raise UsageError(
-                    f"{other}: kustomize takes no two kustomizations: move it away, or name "
+                    f"{file}: kustomize takes no two kustomizations: move it away, or name "
                     "another folder"
                 )
 

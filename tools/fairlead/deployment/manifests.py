@@ -67,7 +67,6 @@ def render_objects(
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
-    replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them; see `render_files` for the arguments."""
@@ -76,7 +75,6 @@ def render_objects(
         bundle,
         credentials,
         webhook_url=webhook_url,
-        replicas=replicas,
         sidecar=sidecar,
     )
     return [manifest for objects in files.values() for manifest in objects]
@@ -108,15 +106,14 @@ def render_files(
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
-    replicas: int | None = None,
     sidecar: Sidecar = sidecars.SYNC,
     templates: Collection[str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """All objects by file, named like their template without `.j2`, in the order to apply them.
 
     Args:
-        webhook_url: where the API server calls OPA, instead of its Service.
-        replicas: the number of OPA's pods, instead of the settings' number.
+        webhook_url: where the API server calls OPA, instead of its Service. OPA runs beside the
+            cluster then: its nodes are simulated, and a pod of OPA would only seem to run.
         sidecar: what keeps each OPA current.
         templates: those to render; None for all.
     """
@@ -154,7 +151,7 @@ def render_files(
         else [],
         "access_liveness": access.LIVENESS,
         "access_token": access.TOKEN,
-        "replicas": settings.replicas if replicas is None else replicas,
+        "replicas": 0 if webhook_url else settings.replicas,
         "webhooks": webhooks.of(active, settings),
         "files": arguments.MOUNTED,
         "opa_port": arguments.OPA_PORT,

@@ -81,8 +81,8 @@ def render_files(
     if too_short := settings.certificates.too_short_for_kubelets():
         raise UsageError(too_short)
     secrets_file = load(secrets, settings.certificates, renew=renew) if secrets else None
-    chosen = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
-    staged = staging.staged(policies, chosen.engine, progress)
+    component = sidecars.SIDECARS[sidecar] if sidecar else sidecars.DEFAULT
+    staged = staging.staged(policies, component.engine, progress)
     credentials = (
         secrets_file.credentials
         if secrets_file
@@ -90,7 +90,7 @@ def render_files(
     )
     credentials = credentials.opening(token_scopes.wanted(settings))
     return secrets_file, manifests.render_files(
-        settings, staged.bundle, credentials, sidecar=chosen
+        settings, staged.bundle, credentials, sidecar=component
     )
 
 

@@ -52,10 +52,10 @@ class Record:
     @property
     def sentence(self) -> str:
         """What `fairlead status` and others say."""
-        since = f" at {self.since}" if self.since else ""
+        time = f" at {self.since}" if self.since else ""
         reason = f" ({self.reason})" if self.reason else ""
         return (
-            f"{self.intent} was disabled{since} by {self.by or 'somebody unknown'}{reason}: it "
+            f"{self.intent} was disabled{time} by {self.by or 'somebody unknown'}{reason}: it "
             "decides nothing until `fairlead enable`"
         )
 
@@ -167,13 +167,13 @@ def off(selector: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def on(selector: Mapping[str, Any] | None) -> dict[str, Any]:
     """The selector without the expressions of NOTHING."""
-    rest = {key: part for key, part in (selector or {}).items() if key != "matchExpressions"}
+    fields = {key: part for key, part in (selector or {}).items() if key != "matchExpressions"}
     expressions = [
         expression
         for expression in (selector or {}).get("matchExpressions") or ()
         if expression["key"] != MARK
     ]
-    return {**rest, "matchExpressions": expressions} if expressions else rest
+    return {**fields, "matchExpressions": expressions} if expressions else fields
 
 
 def kept(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> Mapping[str, Any]:

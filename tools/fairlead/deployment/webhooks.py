@@ -81,32 +81,32 @@ class Webhooks:
 def of(active: Sequence[Instance], settings: Settings) -> Webhooks:
     """The webhooks for these intents. Raises UsageError if two of them would have one name."""
     webhooks = Webhooks([], [], [])
-    for one in active:
-        for request in one.requests:
-            for asked in _split(one.name, request, settings):
+    for instance in active:
+        for request in instance.requests:
+            for hook in _split(instance.name, request, settings):
                 if "mutating" in request.webhooks:
-                    webhooks.mutating.append(asked)
+                    webhooks.mutating.append(hook)
                 if "validating" in request.webhooks:
-                    webhooks.validating.append(_validating(asked, request))
-                stored = [rule for rule in map(_stored, asked.rules) if rule["operations"]]
-                if asked.refuses and asked.bounds and stored:
-                    webhooks.sized.append(replace(asked, rules=stored))
+                    webhooks.validating.append(_validating(hook, request))
+                stored = [rule for rule in map(_stored, hook.rules) if rule["operations"]]
+                if hook.refuses and hook.bounds and stored:
+                    webhooks.sized.append(replace(hook, rules=stored))
     for phase in (webhooks.mutating, webhooks.validating):
-        _require_distinct((asked, f"{asked.name}.fairlead.dev") for asked in phase)
-    _require_distinct((asked, asked.size_policy) for asked in webhooks.sized)
+        _require_distinct((hook, f"{hook.name}.fairlead.dev") for hook in phase)
+    _require_distinct((hook, hook.size_policy) for hook in webhooks.sized)
     return webhooks
 
 
-def _require_distinct(named: Iterable[tuple[Asked, str]]) -> None:
+def _require_distinct(webhooks: Iterable[tuple[Asked, str]]) -> None:
     owners: dict[str, str] = {}
-    for asked, name in named:
+    for hook, name in webhooks:
         if name in owners:
             raise UsageError(
-                f"{FILE}: the requests of {' and '.join(sorted({owners[name], asked.intent}))} "
+                f"{FILE}: the requests of {' and '.join(sorted({owners[name], hook.intent}))} "
                 f"would have the name {name} twice: give each request a `name` of its own, or "
                 "rename a policy"
             )
-        owners[name] = asked.intent
+        owners[name] = hook.intent
 
 
 def _stored(rule: dict[str, Any]) -> dict[str, Any]:
@@ -115,19 +115,19 @@ def _stored(rule: dict[str, Any]) -> dict[str, Any]:
     return {**rule, "operations": operations}
 
 
-def _validating(asked: Asked, request: Request) -> Asked:
+def _validating(hook: Asked, request: Request) -> Asked:
     """The webhook for the validating phase.
 
     API servers accept no patch there. If the policy still wants one, the call fails, and if
     enforcement is `warn`, nothing may be refused.
     """
-    name = asked.name
+    name = hook.name
     if "mutating" in request.webhooks:
         name = f"{switches.FINAL_STATE}{name}"
-    policy = "Ignore" if asked.warns else asked.failure_policy
+    policy = "Ignore" if hook.warns else hook.failure_policy
     # Elsewhere, the admission policy has refused larger objects by now.
-    bounds = asked.bounds if asked.warns or not asked.refuses else None
-    return replace(asked, name=name, failure_policy=policy, bounds=bounds)
+    bounds = hook.bounds if hook.warns or not hook.refuses else None
+    return replace(hook, name=name, failure_policy=policy, bounds=bounds)
 
 
 def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]:
@@ -169,10 +169,15 @@ def _by_conditions(request: Request) -> Iterator[tuple[list[Operation], list[Con
     """The operations that have the same conditions, with these."""
     by_names: dict[tuple[str, ...], list[Operation]] = {}
     for operation in request.operations:
-        names = tuple(one.name for one in request.conditions if one.concerns(operation))
+        names = tuple(
+            condition.name for condition in request.conditions if condition.concerns(operation)
+        )
         by_names.setdefault(names, []).append(operation)
     for operations in by_names.values():
-        yield operations, [one for one in request.conditions if one.concerns(operations[0])]
+        yield (
+            operations,
+            [condition for condition in request.conditions if condition.concerns(operations[0])],
+        )
 
 
 def namespaces(request: Request) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ class FileInputs:
         return place.read(self._paths, self._data_sources, progress=progress)
 
     def carried_out(self) -> None:
-        """Nothing: member clusters are not watched."""
+        """Nothing: decisions on files are only shown."""
 
     def stamp(self) -> Hashable:
         """What differs when a file has changed, or when URLs have to be asked again."""

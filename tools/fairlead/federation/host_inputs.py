@@ -19,8 +19,7 @@ from fairlead.common.files import Document
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
 from fairlead.federation import karmada
-from fairlead.federation.members import Member
-from fairlead.federation.reached import is_ours
+from fairlead.federation.hosts import Host, is_ours
 from fairlead.kube import resources
 from fairlead.kube.clients import BRIEF, Objects
 from fairlead.sync.desired import Source
@@ -29,8 +28,6 @@ from fairlead.sync.watches import Watch
 
 DATA = "placement"
 """The ConfigMap with the data, in Fairlead's namespace."""
-SELECTOR = "customer"
-"""The label selector of workloads, by default: those that say whose they are."""
 _WORKLOADS = {
     f"{group}/v1/{plural}": (f"{group}/v1", kind)
     for group, plural, kind in (
@@ -126,7 +123,7 @@ class HostInputs:
 
 
 @contextmanager
-def followed(host: Member, selector: str) -> Iterator[HostInputs]:
+def followed(host: Host, selector: str) -> Iterator[HostInputs]:
     """Follow the host cluster while the block runs: the workloads that the label selector matches.
     Raises UsageError if it cannot be read.
     """

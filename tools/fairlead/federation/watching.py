@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from fairlead.analysis import place
 from fairlead.analysis.place import Inputs, Result
-from fairlead.common import files, paths
+from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.federation import changes
@@ -21,9 +21,6 @@ _PAUSE = 1.0
 """Seconds between two looks at files."""
 _AGAIN = 10.0
 """Seconds after which what failed is tried again."""
-
-Running = Callable[[Sequence[files.Document]], Replicas]
-"""Says how many replicas of these workloads run in each cluster; nothing where it cannot tell."""
 
 
 class Source(Protocol):
@@ -54,17 +51,13 @@ class Decision:
 class Watch:
     """Decides again on change. `next` blocks until there is something to carry out."""
 
-    def __init__(
-        self, source: Source, running: Running, *, folder: Path | None, progress: Progress
-    ) -> None:
-        """`running` is asked at first, and after something failed. `folder` has policies, see
-        place.decide.
-        """
+    def __init__(self, source: Source, *, folder: Path | None, progress: Progress) -> None:
+        """`folder` has policies, see place.decide."""
         self._source = source
-        self._look = running
         self._folder = folder
         self._progress = progress
-        self._running: Replicas | None = None
+        self._running: Replicas = {}
+        self._running_before: Replicas = {}
         self._costs: dict[str, Mapping[str, float]] = {}
         self._stamp: Hashable = None
         self._key: Any = None
@@ -87,7 +80,7 @@ class Watch:
         """The last decision could not be carried out as a whole: `next` returns it again after some
         seconds.
         """
-        self._key = self._running = None
+        self._key, self._running = None, self._running_before
         self._due = time.monotonic() + _AGAIN
 
     @property
@@ -98,9 +91,8 @@ class Watch:
         """The decision now; None if nothing is new, or it failed."""
         try:
             inputs = self._source.read(self._progress)
-            running = self._look(inputs.workloads) if self._running is None else self._running
             result = place.decide(
-                inputs, folder=self._folder, running=running, progress=self._progress
+                inputs, folder=self._folder, running=self._running, progress=self._progress
             )
         except FairleadError as error:
             if str(error) != self._problem:
@@ -121,6 +113,7 @@ class Watch:
         )
         if key == self._key:
             return None
+        running = self._running_before = self._running
         moved = changes.between(running, self._costs, result.placements)
         decided = {each.title: each for each in result.placements if not each.errors}
         self._key = key

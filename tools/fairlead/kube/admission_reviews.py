@@ -49,6 +49,13 @@ CLUSTER_SCOPED = {
         "PriorityClass",
         "RuntimeClass",
     ),
+    *(
+        "SelfSubjectAccessReview",
+        "SelfSubjectReview",
+        "SelfSubjectRulesReview",
+        "SubjectAccessReview",
+        "TokenReview",
+    ),
     *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     *("ValidatingWebhookConfiguration", "VolumeAttachment"),
 }

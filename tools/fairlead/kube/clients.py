@@ -416,8 +416,8 @@ class Objects:
 
     def namespaces(self) -> dict[str, dict[str, Any]]:
         """Every namespace, name -> object. Raises ApiServerError."""
-        listed = self.list("v1", "Namespace", None)
-        return {namespace["metadata"]["name"]: namespace for namespace in listed}
+        items = self.list("v1", "Namespace", None)
+        return {namespace["metadata"]["name"]: namespace for namespace in items}
 
     def _change(
         self,

@@ -37,16 +37,6 @@ class Tested:
     failed: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """What tests reach, in percent of the lines, and the lines that none reaches: `file:line` or
-    `file:first-last`.
-    """
-
-    percent: float
-    uncovered: tuple[str, ...]
-
-
 def evaluate(
     query: str,
     *,
@@ -158,7 +148,7 @@ def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 -
     """Run every test below `folder`. Raises FairleadError with OPA's message if the policies do not
     compile.
     """
-    results = _test(folder, progress)
+    results = test_report(folder, progress)
     if not results:
         raise FairleadError(f"opa test: {_shown(folder)} holds no tests")
     # Tests run in parallel.
@@ -172,17 +162,8 @@ def test(folder: Path, progress: Progress = _SILENT) -> Tested:  # noqa: PT028 -
     return Tested(passed, failed)
 
 
-def coverage(folder: Path, progress: Progress = _SILENT) -> Coverage:
-    """What the tests below `folder` reach, if all of them pass. It takes three times as long as the
-    tests alone.
-    """
-    # OPA reports it instead of the results.
-    report = _test(folder, progress, "--coverage")
-    return Coverage(float(report.get("coverage", 0)), tuple(_uncovered(report)))
-
-
-def _test(folder: Path, progress: Progress, *flags: str) -> Any:
-    """What `opa test` prints."""
+def test_report(folder: Path, progress: Progress, *flags: str) -> Any:
+    """The JSON that `opa test` prints for the tests below `folder`."""
     # Cases and custom resources are YAML, which OPA would take for data.
     # By default a test has five seconds, which is too short on a busy machine.
     arguments = ["test", "--format=json", f"--timeout={_WITHIN}s", "--ignore=*.yaml,*.yml"]
@@ -282,12 +263,3 @@ def _failure(result: Mapping[str, Any]) -> str:
         f" ({error.get('message', error) if isinstance(error, dict) else error})" if error else ""
     )
     return f"{location['file']}:{location['row']}: {result['package']}.{result['name']}{reason}"
-
-
-def _uncovered(report: Mapping[str, Any]) -> list[str]:
-    lines = []
-    for file, covered in sorted(report.get("files", {}).items()):
-        for part in covered.get("not_covered", ()):
-            first, last = part["start"]["row"], part["end"]["row"]
-            lines.append(f"{file}:{first}" if first == last else f"{file}:{first}-{last}")
-    return lines

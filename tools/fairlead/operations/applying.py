@@ -136,7 +136,7 @@ def is_applied(objects: clients.Objects, manifest: Mapping[str, Any]) -> bool:
 
 def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str, Any]]) -> None:
     """Raises UsageError if the API server does not accept one of the webhook configurations and
-    admission policies: a policy's METADATA may hold wrong CEL, for example. Changes nothing.
+    admission policies: an intent.yaml may hold wrong CEL, for example. Changes nothing.
 
     Each is tried under another name, so that what others added to the deployed one does not count.
     What is deployed already was accepted.
@@ -155,7 +155,7 @@ def require_acceptable(objects: clients.Objects, admission: Iterable[Mapping[str
             if error.status not in (400, 422):  # else whoever deploys lacks rights, say
                 continue
             raise UsageError(
-                f"the API server does not accept what the METADATA of the policies make: {error}. "
+                f"the API server does not accept what the policies' intent.yaml say: {error}. "
                 "Nothing was changed"
             ) from error
 

@@ -104,11 +104,11 @@ def _served_kinds(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
     """The objects of kinds that a cluster has before a deployment."""
     objects = list(objects)
     parameters = {
-        each["spec"]["names"]["kind"]
-        for each in objects
-        if each["kind"] == "CustomResourceDefinition"
+        manifest["spec"]["names"]["kind"]
+        for manifest in objects
+        if manifest["kind"] == "CustomResourceDefinition"
     }
-    return [each for each in objects if each["kind"] not in parameters]
+    return [manifest for manifest in objects if manifest["kind"] not in parameters]
 
 
 def check(

@@ -163,10 +163,10 @@ def report(server: Server, *further: str) -> dict[str, Any]:
     """{pod, url, pid, healthy, reasons} of a server, and `further` fields of its own report. One
     that does not answer is not healthy.
     """
-    own: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     try:
-        own = health(server)
-        healthy, reasons = bool(own["healthy"]), [str(reason) for reason in own["reasons"]]
+        answer = health(server)
+        healthy, reasons = bool(answer["healthy"]), [str(reason) for reason in answer["reasons"]]
     except (FairleadError, KeyError, TypeError) as error:
         healthy, reasons = False, [f"it does not answer ({error})"]
     return {
@@ -175,7 +175,7 @@ def report(server: Server, *further: str) -> dict[str, Any]:
         "pid": server.pid,
         "healthy": healthy,
         "reasons": reasons,
-        **{field: own.get(field) for field in further},
+        **{field: answer.get(field) for field in further},
     }
 
 

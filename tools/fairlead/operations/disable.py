@@ -48,11 +48,11 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
         )
     intents = _intents(intent, switched.intents())
     before = switched.disabled().records
-    by, since = identity.user(objects), texts.now()
+    by, time = identity.user(objects), texts.now()
     records = {
         name: before[name]
         if name in before and before[name] != Record(name)
-        else Record(name, by, since, reason)
+        else Record(name, by, time, reason)
         for name in sorted(intents)
     }
     keys = switched.keys(intents)
@@ -90,8 +90,8 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
 
 def _switched(objects: clients.Objects) -> Switched:
     """What switches intents of the engine that is deployed."""
-    asked = deployed_state.engine(objects) in engine_names.ASKED
-    return Webhooks(objects) if asked else Bindings(objects)
+    is_asked = deployed_state.engine(objects) in engine_names.ASKED
+    return Webhooks(objects) if is_asked else Bindings(objects)
 
 
 def _documents(objects: clients.Objects) -> list[dict[str, Any]]:

@@ -109,7 +109,7 @@ class Webhooks:
         if key in self._owners:
             return _policy(live, off=False)
         annotations = live["metadata"].get("annotations") or {}
-        rest = {
+        remaining = {
             name: value
             for name, value in annotations.items()
             if name not in {switches.RECORD + intent for intent in intents}
@@ -119,8 +119,8 @@ class Webhooks:
             for number, webhook in _webhooks_of(live, intents)
             if switches.is_off(webhook.get("objectSelector"))
         ]
-        if rest != annotations:
-            patch.append({"op": "add", "path": "/metadata/annotations", "value": rest})
+        if remaining != annotations:
+            patch.append({"op": "add", "path": "/metadata/annotations", "value": remaining})
         return patch
 
     def _policies(self, intents: Collection[str]) -> list[Key]:

@@ -114,7 +114,6 @@ def rendered(
         bundles.Bundle(config_map.get("data") or {}),
         credentials,
         webhook_url=cluster.webhook_url(cluster.sidecar),
-        replicas=cluster.replicas,
         sidecar=cluster.sidecar,
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]
@@ -132,8 +131,8 @@ def superseded(
     """
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     remaining = {(o["kind"], o["metadata"]["name"]) for o in successors}
-    former = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
-    former += [
+    identities = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
+    identities += [
         (kind, live["metadata"]["name"])
         for kind in GUARDS
         for live in objects.list(_ADMISSION, kind, None)
@@ -142,8 +141,8 @@ def superseded(
     if config_map is not None:
         with suppress(FairleadError):  # no version that can be read here deployed it
             deployed = rendered(cluster, config_map, credentials, GUARDS)
-            former += [(o["kind"], o["metadata"]["name"]) for o in deployed]
-    superfluous = dict.fromkeys(identity for identity in former if identity not in remaining)
+            identities += [(o["kind"], o["metadata"]["name"]) for o in deployed]
+    superfluous = dict.fromkeys(identity for identity in identities if identity not in remaining)
     return [(_ADMISSION, *identity) for identity in superfluous]
 
 

@@ -149,10 +149,10 @@ def entries(objects: clients.Objects) -> list[Entry]:
         replace(entry, manifest=_manifest(entry, stored.get(entry.revision)))
         for entry in _logged(_log(objects))
     ]
-    known = {entry.revision for entry in logged}
-    unlogged = [stored[key] for key in stored if key not in known]
+    revisions = {entry.revision for entry in logged}
+    unlogged = [stored[key] for key in stored if key not in revisions]
     if logged:
-        earlier = [one for one in unlogged if _LOGGED not in one["metadata"]["annotations"]]
+        earlier = [item for item in unlogged if _LOGGED not in item["metadata"]["annotations"]]
         return [*reversed(logged), *map(_earlier, earlier)]
     return [
         replace(_earlier(config_map), number=len(unlogged) - at)
@@ -160,13 +160,13 @@ def entries(objects: clients.Objects) -> list[Entry]:
     ]
 
 
-def current(listed: Sequence[Entry], deployed: Mapping[str, Any]) -> Entry | None:
+def current(entries: Sequence[Entry], deployed: Mapping[str, Any]) -> Entry | None:
     """The entry that brought the deployed ConfigMap; None if something else did."""
     revision, settings = bundles.revision(deployed.get("data") or {}), settings_of(deployed)
     return next(
         (
             entry
-            for entry in listed
+            for entry in entries
             if entry.revision == revision and settings in (entry.settings, None)
         ),
         None,
@@ -181,8 +181,8 @@ def table(cluster: Cluster) -> list[dict[str, Any]]:
     whether the policies are kept.
     """
     objects = cluster.objects()
-    listed = entries(objects)
-    in_force = current(listed, objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
+    entries_ = entries(objects)
+    in_force = current(entries_, objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
     return [
         {
             "number": entry.number,
@@ -196,7 +196,7 @@ def table(cluster: Cluster) -> list[dict[str, Any]]:
             "policies": entry.manifest is not None,
             "settings": entry.settings,
         }
-        for entry, before in zip(listed, [*listed[1:], None], strict=True)
+        for entry, before in zip(entries_, [*entries_[1:], None], strict=True)
     ]
 
 
@@ -218,30 +218,30 @@ def changed_settings(before: Entry, after: Entry) -> list[str]:
     return [key for key in keys if before.settings.get(key) != after.settings.get(key)]
 
 
-def find(listed: Sequence[Entry], reference: str) -> Entry:
+def find(entries: Sequence[Entry], reference: str) -> Entry:
     """The entry with this number, or the latest one whose revision begins so. A beginning has
     PREFIX digits or more: a shorter one may be meant as a number that does not exist.
 
     Raises UsageError if there is none; the error lists those that exist.
     """
-    for entry in listed:
+    for entry in entries:
         if reference == str(entry.number):
             return entry
-    matching = [entry for entry in listed if entry.revision.startswith(reference)]
+    matching = [entry for entry in entries if entry.revision.startswith(reference)]
     if len(reference) < PREFIX or len({entry.revision for entry in matching}) != 1:
-        there = ", ".join(f"{entry.number or '-'} ({entry.revision})" for entry in listed)
+        listing = ", ".join(f"{entry.number or '-'} ({entry.revision})" for entry in entries)
         raise UsageError(
             f"{reference!r} is neither the number of an entry nor the beginning of one revision "
-            f"(at least {PREFIX} digits): there are {there or 'none'}"
+            f"(at least {PREFIX} digits): there are {listing or 'none'}"
         )
     return matching[0]
 
 
-def before(listed: Sequence[Entry], revision: str) -> Entry:
+def before(entries: Sequence[Entry], revision: str) -> Entry:
     """The latest entry with other policies than `revision` that are kept. Raises UsageError if
     there is none.
     """
-    for entry in listed:
+    for entry in entries:
         if entry.revision != revision and entry.manifest is not None:
             return entry
     raise UsageError("no earlier revision is kept: `fairlead history` shows what is")
@@ -318,9 +318,9 @@ def _logged(log: Mapping[str, Any]) -> list[Entry]:
             stored = json.loads(text) if number else {}
             settings = stored.pop("settings", None)
             if number and all(isinstance(stored[name], type_) for name, type_ in _TYPES.items()):
-                known = json.loads(data[settings]) if settings in data else None
+                settings_document = json.loads(data[settings]) if settings in data else None
                 stored["time"] = _time(stored["time"])
-                logged.append(Entry(number, settings=known, **stored))
+                logged.append(Entry(number, settings=settings_document, **stored))
         except (ValueError, TypeError, AttributeError, KeyError):
             continue
     return sorted(logged, key=lambda entry: entry.number or 0)
@@ -333,15 +333,16 @@ def _appended(objects: clients.Objects, entry: Entry, earlier: Sequence[Entry]) 
     for attempt in range(_ATTEMPTS):
         log = _log(objects)
         logged = _logged(log)
-        named = {before.revision for before in logged}
+        revisions = {before.revision for before in logged}
         new = [
             before
             for before in reversed(earlier)
-            if before.revision not in named and (before.number is None or not logged)
+            if before.revision not in revisions and (before.number is None or not logged)
         ]
         last = max((before.number or 0 for before in logged), default=0)
         numbered = [
-            replace(one, number=number) for number, one in enumerate([*new, entry], last + 1)
+            replace(new_entry, number=number)
+            for number, new_entry in enumerate([*new, entry], last + 1)
         ]
         metadata: dict[str, Any] = {
             "name": HISTORY,
@@ -388,17 +389,17 @@ def _bounded(logged: Sequence[Entry]) -> list[Entry]:
     """As many entries as may be kept, the oldest first. Deployments that changed neither policies
     nor settings go first, then the oldest; the last entry stays.
     """
-    left = list(logged)
-    while len(left) > 1 and (
-        len(left) > ENTRIES or sum(len(text) for text in _data(left).values()) > LARGEST
+    entries = list(logged)
+    while len(entries) > 1 and (
+        len(entries) > ENTRIES or sum(len(text) for text in _data(entries).values()) > LARGEST
     ):
         repeated = (
             number
-            for number in range(1, len(left) - 1)
-            if _state(left[number]) == _state(left[number - 1])
+            for number in range(1, len(entries) - 1)
+            if _state(entries[number]) == _state(entries[number - 1])
         )
-        del left[next(repeated, 0)]
-    return left
+        del entries[next(repeated, 0)]
+    return entries
 
 
 def _state(entry: Entry) -> tuple[str, str]:

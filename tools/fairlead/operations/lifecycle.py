@@ -53,7 +53,7 @@ class Result:
             "revision": self.revision,
             "previous": self.previous,
             "entry": self.entry,
-            "opa": [{"url": each.opa.url, "revision": each.revision} for each in self.served],
+            "opa": [{"url": server.opa.url, "revision": server.revision} for server in self.served],
             "warnings": self.warnings,
         }
 
@@ -69,10 +69,10 @@ def bring(
     `former` is put back; without one, the next run continues. The history gets an entry, unless a
     push or a rollback changes nothing. Raises UsageError, FairleadError.
     """
-    same = is_same(operation.config_map, new)
+    is_unchanged = is_same(operation.config_map, new)
     superfluous = strategy.superfluous(new, former)  # while the former policies say what there is
     try:
-        served, warnings = _put(strategy, new, former)
+        servers, warnings = _put(strategy, new, former)
     except Overtaken:
         raise
     except (FairleadError, KeyboardInterrupt) as error:
@@ -85,10 +85,10 @@ def bring(
             f"{reason}; revision {former.revision} was put back and is in force"
         ) from error
     entry = None
-    if change.action == "deploy" or not same:
+    if change.action == "deploy" or not is_unchanged:
         entry = _recorded(operation, new, change)
     warnings += strategy.remove(new, superfluous)
-    return Result(new.revision, former.revision if former else None, entry, served, warnings)
+    return Result(new.revision, former.revision if former else None, entry, servers, warnings)
 
 
 def _recorded(operation: Operation, new: Revision, change: Change) -> int | None:
@@ -107,8 +107,8 @@ def _put(
     strategy: Strategy, new: Revision, former: Revision | None
 ) -> tuple[list[Served], list[str]]:
     strategy.apply(new, former)
-    served = strategy.wait(new)
-    return served, strategy.enforce(new, former)
+    servers = strategy.wait(new)
+    return servers, strategy.enforce(new, former)
 
 
 def is_same(before: Mapping[str, Any] | None, new: Revision) -> bool:

@@ -123,7 +123,7 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
     }
     metadata = {"name": PROBE, "namespace": NAMESPACE, "labels": mark}
 
-    def reached() -> bool:
+    def is_called() -> bool:
         try:
             objects.apply(
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dry_run=True
@@ -136,7 +136,7 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
 
     try:
         objects.apply(probe)
-        waiting.until(reached, deadline=REACH, what="the API server reaches OPA", pause=0.2)
+        waiting.until(is_called, deadline=REACH, what="the API server reaches OPA", pause=0.2)
         progress.finish("webhook", "the API server reaches OPA")
     except FairleadError as error:
         raise FairleadError(
@@ -171,13 +171,13 @@ def _version(objects: clients.Objects) -> Finding:
 
 
 def _kinds(kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    served = {(kind.api_version, kind.name) for kind in kinds}
-    needed = {(manifest["apiVersion"], manifest["kind"]) for manifest in rendered}
+    available = {(kind.api_version, kind.name) for kind in kinds}
+    required = {(manifest["apiVersion"], manifest["kind"]) for manifest in rendered}
     missing = [
         Finding("api", False, f"{version} {name} is not served: {_way_out(version)}")
-        for version, name in sorted(needed - served)
+        for version, name in sorted(required - available)
     ]
-    return missing or [Finding("api", True, f"all {len(needed)} kinds are served")]
+    return missing or [Finding("api", True, f"all {len(required)} kinds are served")]
 
 
 def _way_out(version: str) -> str:
@@ -190,16 +190,16 @@ def _rights(
     objects: clients.Objects, kinds: Sequence[discovery.Kind], rendered: Iterable[Mapping[str, Any]]
 ) -> list[Finding]:
     if _may(objects, _Right("*", "*", "*", None)):
-        rights = {*_needed(kinds, rendered), *(right for _, right in _granted(rendered))}
+        rights = {*_needed(kinds, rendered), *(rule for _, rule in _granted(rendered))}
         return [Finding("rights", True, f"all {len(rights)} permissions are held")]
     answers: dict[_Right, bool] = {}
 
-    def may(right: _Right) -> bool:
-        if right not in answers:
-            answers[right] = _may(objects, right)
-        return answers[right]
+    def may(rule: _Right) -> bool:
+        if rule not in answers:
+            answers[rule] = _may(objects, rule)
+        return answers[rule]
 
-    missing = [right for right in dict.fromkeys(_needed(kinds, rendered)) if not may(right)]
+    missing = [rule for rule in dict.fromkeys(_needed(kinds, rendered)) if not may(rule)]
     findings = [
         Finding(
             "rights",
@@ -210,11 +210,11 @@ def _rights(
     ]
     # RBAC lets people grant only the rights that they have, unless they have the verb escalate.
     granted = [
-        right
-        for role, right in _granted(rendered)
-        if right not in missing
-        and not may(_Right("escalate", _RBAC, role, right.namespace))
-        and not may(right)
+        rule
+        for role, rule in _granted(rendered)
+        if rule not in missing
+        and not may(_Right("escalate", _RBAC, role, rule.namespace))
+        and not may(rule)
     ]
     findings += [
         Finding(
@@ -277,41 +277,41 @@ def _granted(rendered: Iterable[Mapping[str, Any]]) -> list[tuple[str, _Right]]:
 
 def _by_place(rights: Sequence[_Right]) -> list[list[_Right]]:
     places: dict[tuple[str, ...], list[_Right]] = {}
-    for right in rights:
-        places.setdefault((right.group, right.resource, right.namespace or ""), []).append(right)
+    for rule in rights:
+        places.setdefault((rule.group, rule.resource, rule.namespace or ""), []).append(rule)
     return list(places.values())
 
 
 def _described(rights: Sequence[_Right]) -> str:
     """Several verbs on the same resource."""
-    return f"{', '.join(right.verb for right in rights)} on {_place(rights[0])}"
+    return f"{', '.join(rule.verb for rule in rights)} on {_place(rights[0])}"
 
 
-def _place(right: _Right) -> str:
-    resource = f"{right.resource}.{right.group}" if right.group else right.resource
+def _place(rule: _Right) -> str:
+    resource = f"{rule.resource}.{rule.group}" if rule.group else rule.resource
     return (
-        f"{resource} in namespace {right.namespace}"
-        if right.namespace
+        f"{resource} in namespace {rule.namespace}"
+        if rule.namespace
         else f"{resource} (whole cluster)"
     )
 
 
-def _may(objects: clients.Objects, right: _Right) -> bool:
-    resource, _, subresource = right.resource.partition("/")
+def _may(objects: clients.Objects, rule: _Right) -> bool:
+    resource, _, subresource = rule.resource.partition("/")
     attributes = {
-        "verb": right.verb,
-        "group": right.group,
+        "verb": rule.verb,
+        "group": rule.group,
         "resource": resource,
         "subresource": subresource,
-        "namespace": right.namespace or "",
+        "namespace": rule.namespace or "",
     }
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    what = "cannot ask for one's rights"
-    answer = objects.call("POST", api_paths.path_of(review, None), review, action=what)
+    action = "cannot ask for one's rights"
+    answer = objects.call("POST", api_paths.path_of(review, None), review, action=action)
     return (answer.get("status") or {}).get("allowed") is True
 
 
@@ -360,8 +360,8 @@ def _node_labels(keys: Sequence[str]) -> Finding:
     """Who can change the pool of a node. Whether the plugin NodeRestriction is on, no client can
     see.
     """
-    chosen = [key for key in keys if labels.kubelet_may_set(key)]
-    if chosen:
+    own_keys = [key for key in keys if labels.kubelet_may_set(key)]
+    if own_keys:
         way_out = (
             "if you do not trust nodes with that, set nodeLabel: node-restriction "
             "(docs/security.md)"
@@ -369,7 +369,7 @@ def _node_labels(keys: Sequence[str]) -> Finding:
         return Finding(
             "nodes",
             True,
-            f"a node can set its own {', '.join(chosen)} when it registers, but not later: "
+            f"a node can set its own {', '.join(own_keys)} when it registers, but not later: "
             f"{way_out}",
         )
     protected = (

@@ -47,9 +47,9 @@ def of_sidecars(
     """Sidecars that are missing or not healthy, with the age of their OPA's data; `sidecars` is
     None if they do not report their health.
     """
-    beside = {sidecar["pod"]: sidecar for sidecar in sidecars or ()}
+    by_pod = {sidecar["pod"]: sidecar for sidecar in sidecars or ()}
     for state in states:
-        sidecar = beside.get(state.opa.pod)
+        sidecar = by_pod.get(state.opa.pod)
         if sidecars is None:
             continue
         if sidecar is None:
@@ -87,15 +87,15 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
     """OPAs that decide by stale namespaces, as their sidecar does not update them."""
     for state, lag in lags:
         if lag:
-            shown = _beginning(lag.namespaces)
-            since = (
+            names = _beginning(lag.namespaces)
+            age = (
                 f"have been stale since {texts.time(lag.since)}, {_ago(lag.since):.0f} s ago"
                 if lag.since
                 else "are stale"
             )
             yield (
-                f"the data of {_opa(state)} {since}: they lack the last change of "
-                f"{texts.counted(len(lag.namespaces), 'namespace')} ({shown}), because its sidecar "
+                f"the data of {_opa(state)} {age}: they lack the last change of "
+                f"{texts.counted(len(lag.namespaces), 'namespace')} ({names}), because its sidecar "
                 f"hangs; restart both: `kubectl -n {NAMESPACE} rollout restart deployment opa`"
             )
 
@@ -130,12 +130,12 @@ def of_objects(comparison: Comparison) -> Iterator[str]:
     if unknown:
         yield f"{texts.counted(len(unknown), 'object')} could not be compared: {unknown[0].error}"
     for entry in comparison.objects:
-        what = f"{entry.kind} {entry.name}"
+        title = f"{entry.kind} {entry.name}"
         if entry.state == MISSING:
-            yield f"{what} is missing: {_AGAIN}"
+            yield f"{title} is missing: {_AGAIN}"
         elif entry.state == DIFFERS:
             yield (
-                f"{what} is not what this version of Fairlead deploys "
+                f"{title} is not what this version of Fairlead deploys "
                 f"({_beginning(entry.fields)}): {_AGAIN}"
             )
 

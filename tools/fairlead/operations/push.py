@@ -133,12 +133,12 @@ def unused_packages(policies: PolicySet, objects: clients.Objects, progress: Pro
     ConfigMaps.
     """
     modules = {(POLICIES, key): text for key, text in policies.modules.items()}
-    others = policy_status.loaded(objects)
-    others.pop(POLICIES, None)
+    loaded = policy_status.loaded(objects)
+    loaded.pop(POLICIES, None)
     try:
         unused = usage.unused_packages(
             modules,
-            {(name, key): text for name, data in others.items() for key, text in data.items()},
+            {(name, key): text for name, data in loaded.items() for key, text in data.items()},
             progress,
         )
     except FairleadError:  # an other policy conflicts with a new one; OPA reports it
@@ -165,7 +165,7 @@ def changes(
         policies = (
             path
             for folder in folders()
-            for pattern in ("*.rego", "engines/python.py")
+            for pattern in ("*.rego", "intent.yaml", "engines/python.py")
             for path in folder.rglob(pattern)
         )
         for path in (*policies, *([] if file is None else [file])):

@@ -63,8 +63,8 @@ def rollback(
         bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
         strategy = strategies.deployed(operation)
         deployed = push.require_deployed(operation)
-        listed = history.entries(operation.objects)
-        entry = chosen(listed, reference, deployed)
+        entries = history.entries(operation.objects)
+        entry = chosen(entries, reference, deployed)
         _require_same_engine(entry, deployed)
         manifest, missing = kept(entry), []
         if strategy.engine in engine_names.ASKED:
@@ -72,7 +72,7 @@ def rollback(
             now = history.settings_of(deployed)
             missing = _missing(now, entry)
             manifest = _manifest(manifest, now, entry.settings)
-        in_force = history.current(listed, deployed)
+        in_force = history.current(entries, deployed)
         change = Change("rollback", message, origin(entry))
         result = push.bring(operation, strategy, strategy.read(manifest), deployed, change)
     unknown = (
@@ -85,7 +85,7 @@ def rollback(
     )
     return {
         **result,
-        "direction": direction(listed, in_force, entry),
+        "direction": direction(entries, in_force, entry),
         "from": in_force.title if in_force else None,
         "to": entry.title,
         "missing": missing,
@@ -98,21 +98,21 @@ def _require_same_engine(entry: Entry, deployed: Mapping[str, Any]) -> None:
     """Raises UsageError if another engine than the deployed one enforced the entry."""
     if entry.manifest is None:
         return
-    now, then = (engine_names.of(each) for each in (deployed, entry.manifest))
-    if now != then:
+    now, recorded = (engine_names.of(config_map) for config_map in (deployed, entry.manifest))
+    if now != recorded:
         raise UsageError(
-            f"{then} enforced {entry.title}, and now {now} does: run `fairlead deploy --engine "
-            f"{then}` with the policies and the settings of that time"
+            f"{recorded} enforced {entry.title}, and now {now} does: run `fairlead deploy --engine "
+            f"{recorded}` with the policies and the settings of that time"
         )
 
 
-def chosen(listed: Sequence[Entry], reference: str | None, deployed: Mapping[str, Any]) -> Entry:
+def chosen(entries: Sequence[Entry], reference: str | None, deployed: Mapping[str, Any]) -> Entry:
     """The entry that `reference` names, by default the latest with other policies than the deployed
     ones. Raises UsageError.
     """
     if reference is not None:
-        return history.find(listed, reference)
-    return history.before(listed, bundles.revision(deployed["data"]))
+        return history.find(entries, reference)
+    return history.before(entries, bundles.revision(deployed["data"]))
 
 
 def kept(entry: Entry) -> dict[str, Any]:
@@ -131,10 +131,10 @@ def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]
     """
     if now is None or entry.settings is None:
         return []
-    now, then = Settings.of_deployed(now), Settings.of_deployed(entry.settings)
+    now, former_settings = Settings.of_deployed(now), Settings.of_deployed(entry.settings)
     differing = [
         {"setting": key, "now": now.get(key), "then": value}
-        for key, value in sorted(then.items())
+        for key, value in sorted(former_settings.items())
         if key not in push.POLICY_ONLY and now.get(key) != value
     ]
     if any(setting["setting"] not in _BESIDE_POLICIES for setting in differing):
@@ -149,8 +149,8 @@ def way_back(settings: Sequence[Mapping[str, Any]], entry: str) -> str:
     """How to bring back the settings of `missing`, with the policies of the entry. The deployment
     comes first, because it brings the policies of this machine.
     """
-    then = {setting["setting"]: setting["then"] for setting in settings}
-    lines = yaml.safe_dump(then, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    values = {setting["setting"]: setting["then"] for setting in settings}
+    lines = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=False)
     return (
         "To have them as they were, write these lines into fairlead.yaml, in place of the same "
         f"keys:\n\n{textwrap.indent(lines, '  ')}\nThen run `fairlead deploy`, and "
@@ -175,14 +175,14 @@ def shown(settings: Sequence[Mapping[str, Any]]) -> str:
 def _manifest(
     manifest: Mapping[str, Any],
     now: Mapping[str, Any] | None,
-    then: Mapping[str, Any] | None,
+    recorded: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The policies' ConfigMap with the settings that are in force after the rollback."""
     kept_as_they_are = (REVISION_ANNOTATION, ENGINE_ANNOTATION)
     present = manifest["metadata"]["annotations"]
     annotations = {key: present[key] for key in kept_as_they_are if key in present}
-    restored = {key: value for key, value in (then or {}).items() if key in push.POLICY_ONLY}
-    settings = then if now is None else {**now, **restored}
+    restored = {key: value for key, value in (recorded or {}).items() if key in push.POLICY_ONLY}
+    settings = recorded if now is None else {**now, **restored}
     if settings is not None:
         annotations[SETTINGS_ANNOTATION] = json.dumps(settings)
     return manifests.policies_of(manifest["data"], annotations)
@@ -193,16 +193,16 @@ def origin(entry: Entry) -> int | None:
     return entry.restored or entry.number
 
 
-def direction(listed: Sequence[Entry], now: Entry | None, then: Entry) -> str | None:
-    """Whether `then` first came before or after what is in force. Entries without a number are
+def direction(entries: Sequence[Entry], now: Entry | None, target: Entry) -> str | None:
+    """Whether `target` first came before or after what is in force. Entries without a number are
     older than all others.
     """
-    if now is None or _age(listed, now) == _age(listed, then):
+    if now is None or _age(entries, now) == _age(entries, target):
         return None
-    return "back" if _age(listed, then) < _age(listed, now) else "forward"
+    return "back" if _age(entries, target) < _age(entries, now) else "forward"
 
 
-def _age(listed: Sequence[Entry], entry: Entry) -> tuple[int, int]:
+def _age(entries: Sequence[Entry], entry: Entry) -> tuple[int, int]:
     """A key by which entries are in the order in which they first came."""
     first = origin(entry)
-    return (first, 0) if first else (0, -listed.index(entry))
+    return (first, 0) if first else (0, -entries.index(entry))

@@ -60,8 +60,8 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
         objects, credentials = _deployed(cluster)
         old, new = credentials.token, fresh_token()
 
-        def publish(used: str, accepted: list[str]) -> None:
-            _publish_tokens(cluster, objects, used, accepted, credentials.scoped)
+        def publish(token_: str, accepted: list[str]) -> None:
+            _publish_tokens(cluster, objects, token_, accepted, credentials.scoped)
 
         progress.update("token", "making OPA accept a new one")
         publish(old, [old, new])
@@ -189,11 +189,11 @@ def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
             return None
         return Tls.kept(secret.get("data"))
 
-    what = (
+    expectation = (
         f"cert-manager has issued Certificate {TLS_SECRET} (`kubectl describe certificate -n "
         f"{NAMESPACE}`)"
     )
-    tls = waiting.until(look, deadline=DEADLINE, what=what, pause=0.2)
+    tls = waiting.until(look, deadline=DEADLINE, what=expectation, pause=0.2)
     progress.finish("certificate", "issued by cert-manager")
     return tls
 
@@ -254,13 +254,13 @@ def _deployed(cluster: Cluster) -> tuple[clients.Objects, Credentials]:
 def _publish_tokens(
     cluster: Cluster,
     objects: clients.Objects,
-    used: str,
+    token: str,
     accepted: list[str],
     scoped: bundles.ScopedTokens,
 ) -> None:
-    """Have sidecars use the token `used`, and OPAs accept just these tokens."""
+    """Have sidecars use the token `token`, and OPAs accept just these tokens."""
     modules = {name: text.encode() for name, text in bundles.file_modules(accepted, scoped).items()}
-    parts = {"token": used.encode(), **modules}
+    parts = {"token": token.encode(), **modules}
     _apply_secret(objects, TOKEN_SECRET, parts)
     cluster.refresh({TOKEN_SECRET: parts})
 
@@ -276,10 +276,12 @@ def _apply_secret(objects: clients.Objects, name: str, parts: Mapping[str, bytes
     )
 
 
-def _every(servers: Iterable[Any], holds: Callable[[Any], bool], what: str) -> None:
+def _every(servers: Iterable[Any], holds: Callable[[Any], bool], expectation: str) -> None:
     for server in servers:
         waiting.until(
-            functools.partial(holds, server), deadline=DEADLINE, what=f"{what} ({server.url})"
+            functools.partial(holds, server),
+            deadline=DEADLINE,
+            what=f"{expectation} ({server.url})",
         )
 
 

@@ -101,7 +101,7 @@ def intents(config_map: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         {
             "name": instance.name,
             "enforcement": policies.settings.mode(instance.name),
-            "kinds": sorted({kind.kind for each in instance.requests for kind in each.kinds}),
+            "kinds": sorted({kind.kind for request in instance.requests for kind in request.kinds}),
         }
         for instance in policies.active
     ]

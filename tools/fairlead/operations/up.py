@@ -28,17 +28,12 @@ POOLS = ("pool1", "pool2", "pool3")
 _AMPLE = {"GOGC": "300"}
 """Makes Go collect garbage less often. The API server takes a sixth less of the processors, and up
 to 700 MB instead of 400."""
-_SPARING = {"GOGC": "30"}
-"""Makes Go collect garbage more often: several members share one machine. A member starts with
-300 MB then, not 340, of which a part are programs that all members share."""
 _NONE: Mapping[str, Mapping[str, object]] = MappingProxyType({})
-_MEMBER_DEADLINE = 180.0
-"""Seconds within which a member comes up, while others do."""
 
 
-def default_nodes(settings: Settings, each: int = 1) -> dict[str, int]:
-    """`each` nodes for every declared pool; without declared pools, for each of POOLS."""
-    return dict.fromkeys(settings.pools or POOLS, each)
+def default_nodes(settings: Settings, count: int = 1) -> dict[str, int]:
+    """`count` nodes for every declared pool; without declared pools, for each of POOLS."""
+    return dict.fromkeys(settings.pools or POOLS, count)
 
 
 @contextmanager
@@ -120,30 +115,6 @@ def _programs(engine: str, sidecar: str | None) -> tuple[str, ...]:
         return ("opa",)  # it stages the policies
     sidecars.SIDECARS[sidecar or sidecars.DEFAULT_EMBEDDED.name].command()
     return ("opa", toolchain.PROXY)
-
-
-@contextmanager
-def member(
-    name: str,
-    settings: Settings,
-    nodes: Mapping[str, int],
-    *,
-    resources: Mapping[str, Mapping[str, str]] | None = None,
-    progress: Progress,
-) -> Iterator[EmbeddedCluster]:
-    """A member cluster for `fairlead place --apply`: a new embedded cluster with nodes (pool -> how
-    many) and without Fairlead; it ends with the block unless detached. `resources` are those of
-    each node of a pool, as quantities.
-
-    Raises FairleadError if the cluster runs already or does not come up; nothing of it is left
-    then.
-    """
-    with telling_fate(EmbeddedCluster(name)), EmbeddedCluster(name) as cluster:
-        cluster.start_control_plane(
-            environment=_SPARING, progress=progress, deadline=_MEMBER_DEADLINE
-        )
-        cluster.add_nodes(nodes, node_label=settings.node_label, resources=resources or {})
-        yield cluster
 
 
 def kind(

@@ -44,14 +44,6 @@ class CA:
         builder = builder.add_extension(_authority_key(key.public_key()), critical=False)
         return cls(_cert_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
-    @classmethod
-    def from_pem(cls, cert_pem: bytes, key_pem: bytes) -> CA:
-        """A CA that was created earlier. Raises ValueError if the key is not the certificate's."""
-        ca = cls(cert_pem, key_pem)
-        if ca._cert().public_key() != ca._key().public_key():
-            raise ValueError("the key is not the certificate's")
-        return ca
-
     def issue(
         self,
         common_name: str,

@@ -1,12 +1,10 @@
-"""Builds images from the checkout: of the sidecar (with the proxy), and of the devcontainer."""
+"""Builds images from the checkout, such as that of the sidecar (with the proxy)."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +12,7 @@ from types import MappingProxyType
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.programs import docker, toolchain
+from fairlead.programs import docker
 
 BASE_VARIABLE = "BASE_IMAGE"
 """The variable that names their base image (Debian 12), instead of that in their Dockerfiles."""
@@ -34,11 +32,6 @@ _SIDECAR_SOURCES = (
     "tools/toolchain/opa",
 )
 """What the sidecar's Dockerfile copies."""
-_PROGRAMS_VARIABLE = "PROGRAMS_IMAGE"
-_PROGRAMS_DOCKERFILE = """ARG BASE_IMAGE=debian:bookworm-slim
-FROM ${BASE_IMAGE}
-COPY programs /opt/programs
-"""
 _UNTRUSTED = re.compile(
     r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|x509: certificate signed by", re.I
 )
@@ -53,7 +46,7 @@ def sidecar(name: str, progress: Progress) -> int:
     """
     docker.available()
     labels = {SOURCE_LABEL: _digest(_SIDECAR_SOURCES)}
-    return _build(
+    return build(
         name, "FAIRLEAD_IMAGE", Path("integration/image/Dockerfile"), progress, labels=labels
     )
 
@@ -63,50 +56,7 @@ def is_current(name: str) -> bool:
     return docker.label(name, SOURCE_LABEL) == _digest(_SIDECAR_SOURCES)
 
 
-def devcontainer(name: str, progress: Progress) -> int:
-    """Build the devcontainer's image as `name`, and return its size in bytes. Raises UsageError,
-    FairleadError.
-
-    It gets the programs that this machine has already built, as a build takes a quarter of an hour.
-    """
-    docker.available()
-    programs = _programs(progress)
-    further = {_PROGRAMS_VARIABLE: programs} if programs else {}
-    return _build(name, "DEVCONTAINER_IMAGE", Path(".devcontainer/Dockerfile"), progress, further)
-
-
-def _programs(progress: Progress) -> str | None:
-    """An image with the programs that this machine has built; None if none runs in a container."""
-    built = toolchain.cached() if sys.platform == "linux" else {}
-    if not built:
-        return None
-    listing = "\n".join(sorted(map(str, built)))
-    tag = f"fairlead-programs:{hashlib.sha256(listing.encode()).hexdigest()[:12]}"
-    if docker.has_image(tag):
-        return tag
-    base, network = os.environ.get(BASE_VARIABLE), os.environ.get(NETWORK_VARIABLE)
-    with tempfile.TemporaryDirectory(prefix="tmp-", dir=paths.cache()) as folder:
-        for inside, path in built.items():
-            link = Path(folder) / "programs" / inside
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.hardlink_to(path)
-        (Path(folder) / "Dockerfile").write_text(_PROGRAMS_DOCKERFILE)
-        arguments = {BASE_VARIABLE: base} if base else {}
-        try:
-            docker.build(
-                tag,
-                Path(folder) / "Dockerfile",
-                Path(folder),
-                arguments,
-                network=network or None,
-                progress=progress,
-            )
-        except FairleadError as error:
-            raise FairleadError(f"{error}\n{_advice(str(error), base)}") from error
-    return tag
-
-
-def _build(
+def build(
     name: str,
     variable: str,
     dockerfile: Path,
@@ -115,6 +65,9 @@ def _build(
     *,
     labels: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
+    """Build an image as `name`, which `variable` names, and return its size in bytes. `further` are
+    arguments of the Dockerfile. Raises UsageError, FairleadError.
+    """
     base, network = os.environ.get(BASE_VARIABLE), os.environ.get(NETWORK_VARIABLE)
     root = paths.root()
     arguments = {**({BASE_VARIABLE: base} if base else {}), **further}
@@ -130,7 +83,7 @@ def _build(
         )
     except FairleadError as error:
         raise FairleadError(
-            f"{error}\n{_advice(str(error), base)}\n{variable} names the image."
+            f"{error}\n{advice(str(error), base)}\n{variable} names the image."
         ) from error
     return docker.size(name)
 
@@ -147,7 +100,8 @@ def _digest(sources: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _advice(error: str, base: str | None) -> str:
+def advice(error: str, base: str | None) -> str:
+    """What to do about a message of a build on the image `base`, or the Dockerfile's own."""
     origin = (
         f"{BASE_VARIABLE}={base}"
         if base

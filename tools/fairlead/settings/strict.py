@@ -1,4 +1,4 @@
-"""What the models of settings and of METADATA have in common."""
+"""What the models of settings and of intent.yaml have in common."""
 
 from __future__ import annotations
 

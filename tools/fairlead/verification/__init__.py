@@ -30,15 +30,15 @@ def load(
     An engine that needs a cluster starts its own, or uses that of `target` and changes its
     policies. Raises UsageError for an unknown name.
     """
-    wanted = set(names)
-    for name in sorted(wanted - set(ENGINES)):
+    selection = set(names)
+    for name in sorted(selection - set(ENGINES)):
         close = difflib.get_close_matches(name, ENGINES, 1)
         hint = f": did you mean {close[0]!r}?" if close else "."
         raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
     return [
         _load(path, target, folder)
         for name, path in ENGINES.items()
-        if not wanted or name in wanted
+        if not selection or name in selection
     ]
 
 

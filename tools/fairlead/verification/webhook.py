@@ -93,12 +93,12 @@ def _with_setup_user(settings: Settings, folder: Path | None) -> Settings:
     """The settings with the user exempt from every intent who creates what cases start from."""
     exempting = {}
     places = bundles.folders(settings, folder)
-    for intent in (intent for place in places for intent in intents.in_folder(place)):
+    for intent in (intent for source in places for intent in intents.in_folder(source)):
         in_force = settings.instances(intent.name, default=intent.facts.enabled)
-        for name, chosen in in_force.items():
-            users = [*chosen.exempt.users, SETUP_USER]
-            exempt = chosen.exempt.model_copy(update={"users": users})
-            exempting[name] = chosen.model_copy(update={"exempt": exempt})
+        for name, instance in in_force.items():
+            users = [*instance.exempt.users, SETUP_USER]
+            exempt = instance.exempt.model_copy(update={"users": users})
+            exempting[name] = instance.model_copy(update={"exempt": exempt})
     return settings.model_copy(update={"intents": {**settings.intents, **exempting}})
 
 
@@ -143,15 +143,15 @@ class _Deployed:
         objects = self.cluster.objects()
         credentials = deployed_state.credentials(objects)
         token = credentials.token if credentials else None
-        needed = _namespace_labels(settings, self.folder)
+        required = _namespace_labels(settings, self.folder)
 
         def relevant(labels: Mapping[str, str]) -> dict[str, str]:
             # An empty label for no pool is not replicated.
             pool = settings.namespace_label
-            present = (key for key in needed if key in labels and (labels[key] or key != pool))
+            present = (key for key in required if key in labels and (labels[key] or key != pool))
             return {key: labels[key] for key in present}
 
-        def known(name: str, labels: Mapping[str, str]) -> bool:
+        def is_known(name: str, labels: Mapping[str, str]) -> bool:
             for server in self.cluster.opas():
                 with contextlib.closing(OpaApi(server.url, ca=server.ca, token=token)) as opa:
                     namespace = opa.document(["kubernetes", "namespaces", name]) or {}
@@ -160,4 +160,4 @@ class _Deployed:
                     return False
             return True
 
-        return known
+        return is_known

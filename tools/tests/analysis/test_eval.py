@@ -14,8 +14,11 @@ from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles
+from lab import coverage
+from lab.coverage import Coverage
 
 POD = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: "
@@ -149,12 +152,12 @@ def clustered(monkeypatch: pytest.MonkeyPatch, *webhooks: dict[str, Any]) -> lis
             assert query[2:] == (None,)
             return [each for each in webhooks if query[:2] == (each["apiVersion"], each["kind"])]
 
-    class Cluster:
         def namespaces(self) -> dict[str, Any]:
             return {
                 "payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool3"}}}
             }
 
+    class Cluster:
         def objects(self) -> Objects:
             return Objects()
 
@@ -408,9 +411,9 @@ def test_the_tests_of_policies_are_counted_named_and_measured(tmp_path: Path) ->
     (tmp_path / "a_test.rego").write_text("package a_test\n\ntest_good if data.a.x == 1\n")
     tested = cli.test(tmp_path)
     assert (tested.passed, tested.failed) == (1, ())
-    covered = cli.coverage(tmp_path)
-    assert 0 < covered.percent < 100
-    assert [line.rpartition("/")[2] for line in covered.uncovered] == ["a.rego:5", "a.rego:6"]
+    reached = coverage.measure(tmp_path, Progress())
+    assert 0 < reached.percent < 100
+    assert [line.rpartition("/")[2] for line in reached.uncovered] == ["a.rego:5", "a.rego:6"]
 
 
 def test_tests_that_fail_are_named(tmp_path: Path) -> None:
@@ -430,7 +433,7 @@ def test_tests_that_all_pass_cover_all(tmp_path: Path) -> None:
     (tmp_path / "a.rego").write_text("package a\n\nx := 1\n")
     (tmp_path / "a_test.rego").write_text("package a_test\n\ntest_good if data.a.x == 1\n")
     assert cli.test(tmp_path) == cli.Tested(1, ())
-    assert cli.coverage(tmp_path) == cli.Coverage(100.0, ())
+    assert coverage.measure(tmp_path, Progress()) == Coverage(100.0, ())
 
 
 def test_policies_that_cannot_be_tested_are_an_error(tmp_path: Path) -> None:

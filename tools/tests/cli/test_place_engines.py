@@ -1,23 +1,23 @@
-"""The options of `fairlead place` that carry out decisions, and `fairlead up --member`: what they
-print, and which do not go together."""
+"""The options of `fairlead place` for the engines that carry out decisions: what they print, and
+which do not go together."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
-import click
 import placed
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.cli.clusters import up
-from fairlead.cli.placement import place, place_execution
+from fairlead.cli.placement import place, place_reports
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
-from fairlead.federation import members
+from fairlead.federation import host_inputs, karmada_policies
 from fairlead.federation.changes import Change
-from fairlead.federation.execution import Report
+from fairlead.federation.hosts import Host
+from fairlead.federation.karmada_policies import Report
 from fairlead.federation.watching import Decision, Watch
 
 SCENARIO = paths.root() / "testdata" / "placement"
@@ -51,25 +51,14 @@ def test_an_application_set_is_printed_as_people_write_it() -> None:
     assert application_set["metadata"] == {"name": "stadtwerke", "namespace": "argocd"}
 
 
-def test_decisions_with_errors_are_not_carried_out() -> None:
-    """It does not even ask which members there are."""
-    result = run(SCENARIO / "mistakes.yaml", "--apply", "--member=us-dallas=nowhere")
-    assert result.return_value == 1
-    assert result.stdout == ""
-    assert result.stderr.endswith("nothing was changed\n")
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--apply"], "--apply needs to know the clusters"),
-        (["--member=a=b"], "--member is for --apply"),
-        (["--kubeconfig=x"], "--kubeconfig is for --apply"),
-        (["--apply", "--member=a=b", "-o", "karmada"], "name its context by --host CONTEXT"),
-        (["--apply", "--member=a=b", "-o", "annotations"], "prints what others carry out"),
-        (["--apply", "-o", "karmada"], "name its context by --host CONTEXT"),
+        (["--apply"], "add -o karmada and name the context"),
+        (["--apply", "-o", "karmada"], "by --host CONTEXT"),
+        (["--apply", "--host=x"], "add -o karmada"),
+        (["--kubeconfig=x"], "--kubeconfig is for --host"),
         (["--host=x"], "--host reads workloads and data from the cluster: leave out --data"),
-        (["--apply", "--member=a=b", "--share=nan"], "a number above 0, up to 1"),
         (["--selector=x"], "--selector is for --host"),
         (["--watch", "-o", "annotations"], "--watch shows what moves, not -o annotations"),
         (["--watch", "-"], "--watch cannot read standard input again"),
@@ -87,74 +76,46 @@ def test_options_that_do_not_go_together(arguments: list[str], problem: str) -> 
 def test_a_report_without_objects_is_printed_with_its_problems(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As if no member can be reached."""
-    problem = "us-dallas: the API server cannot be reached"
-    place_execution.emit(placed.result(), Report(problems=[problem]), "table")
+    """As if the host cluster cannot be reached."""
+    problem = "karmada: the API server cannot be reached"
+    place_reports.emit(Report("karmada", problems=[problem]))
     printed = capsys.readouterr()
-    assert printed.out.split() == ["CLUSTER", "KIND", "NAMESPACE", "NAME", "REPLICAS", "ACTION"]
+    assert printed.out.split() == ["CLUSTER", "KIND", "NAMESPACE", "NAME", "ACTION"]
     assert printed.err == f"error: {problem}\n"
 
 
-def test_notes_and_problems_that_are_known_are_not_printed_again(
+def test_problems_that_were_printed_are_not_printed_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report = Report(problems=["a is away", "b is away"], notes=["c is no member here", "d, too"])
-    known = ["a is away", "c is no member here"]
-    place_execution.emit(placed.result(), report, "table", unchanged=False, known=known)
-    assert capsys.readouterr() == ("", "d, too\nerror: b is away\n")
+    report = Report("karmada", problems=["a is wrong", "b is wrong"])
+    place_reports.emit(report, unchanged=False, printed=["a is wrong"])
+    assert capsys.readouterr() == ("", "error: b is wrong\n")
 
 
-def test_what_is_tried_again_is_printed_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_tried_again_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch comes back every few seconds to what could not be carried out."""
-    decision = Decision(placed.result(), [Change("Job shop/web", None, "eu", 6, None, None)], [])
-    held = Report(notes=["us is no member here"], problems=["the Job was not started"])
-    decisions = iter([decision] * 4)
+    change = Change("Deployment shop/web", None, "eu", 6, None, None)
+    decisions = iter([Decision(placed.result(), [change], [])] * 4)
     failures: list[Watch] = []
 
-    def following(watch: Watch) -> Decision:
-        for each in decisions:
-            return each
+    def following(_watch: Watch) -> Decision:
+        for decision in decisions:
+            return decision
         raise KeyboardInterrupt
 
+    held = Report("karmada", problems=["a policy was not applied"])
+    reports = iter([held, held, Report("karmada"), held])
     monkeypatch.setattr(Watch, "next", following)
     monkeypatch.setattr(Watch, "failed", lambda watch: failures.append(watch))
-    monkeypatch.setattr(members, "parsed", lambda *_: [])
-    reports = iter([held, held, Report(), held])
-    monkeypatch.setattr(place_execution, "carried_out", lambda *_: next(reports))
-    result = run(SCENARIO / "apps", "--watch", "--apply", "--member=eu=x")
+    monkeypatch.setattr(Host, "of_context", lambda *_: Host("karmada", ""))
+    monkeypatch.setattr(host_inputs, "followed", lambda *_: nullcontext())
+    monkeypatch.setattr(karmada_policies, "keep", lambda *_, progress: next(reports))
+    result = CliRunner().invoke(
+        place.command,
+        ["--watch", "--apply", "--host=karmada", "-o", "karmada"],
+        standalone_mode=False,
+        catch_exceptions=False,
+    )
     assert (result.return_value, len(failures)) == (0, 3)
-    assert result.stdout.count("Job shop/web") == 2  # at first, and after the success
-    assert result.stderr.count("us is no member here\n") == 2
-    assert result.stderr.count("error: the Job was not started\n") == 2
-
-
-@pytest.mark.parametrize("share", ["0", "-1", "1.1"])
-def test_a_share_is_above_zero_and_at_most_one(share: str) -> None:
-    with pytest.raises(click.BadParameter, match="0<x<=1"):
-        run(SCENARIO / "apps" / "stadtwerke.yaml", "--apply", "--member=a=b", f"--share={share}")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["--replicas=2"], ["--sidecar=sync"], ["--no-deploy"], ["--name=x"], ["--cluster=kind"]],
-)
-def test_members_are_embedded_clusters_without_fairlead(arguments: list[str]) -> None:
-    with pytest.raises(UsageError, match="does not apply to members"):
-        CliRunner().invoke(
-            up.command,
-            ["--member=a", *arguments],
-            standalone_mode=False,
-            catch_exceptions=False,
-        )
-
-
-def test_a_wrong_name_is_refused_before_any_member_starts() -> None:
-    with pytest.raises(UsageError, match="cannot name a cluster"):
-        CliRunner().invoke(
-            up.command,
-            ["--member=fine", "--member=Not_Fine"],
-            standalone_mode=False,
-            catch_exceptions=False,
-        )
+    assert result.stdout.count("Deployment shop/web") == 2  # at first, and after the success
+    assert result.stderr.count("error: a policy was not applied\n") == 2

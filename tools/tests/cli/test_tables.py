@@ -36,7 +36,9 @@ class Screen(io.StringIO):
         return self._tty
 
 
-def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+def drawn(
+    columns: Sequence[str], rows: Sequence[Sequence[str | None]], width: int | None
+) -> list[str]:
     """The lines of a table in a terminal of this width, without a width in a pipe."""
     screen = Screen(tty=width is not None)
     console = Console(file=screen, width=width, no_color=True, highlight=False, color_system=None)
@@ -78,6 +80,16 @@ def test_where_the_words_of_a_row_have_no_room_each_column_gets_a_line() -> None
     assert lines[6:8] == ["pod         opa", f"url         {urls[1]}"]
 
 
+def test_where_there_is_no_room_columns_without_a_value_are_left_out() -> None:
+    columns = ("name", "ends", "renewed", "warning")
+    row = ("opa-tls", "2027-02-24T02:26:28Z", "2026-11-26T02:26:30Z", None)
+    assert drawn(columns, [row], 55) == [
+        "NAME     ENDS                  RENEWED",
+        "opa-tls  2027-02-24T02:26:28Z  2026-11-26T02:26:30Z",
+    ]
+    assert drawn(columns, [row], 80)[0].endswith("WARNING")
+
+
 def test_a_path_is_folded_only_where_no_line_can_hold_it() -> None:
     path = "/home/someone/.cache/fairlead/tools/kubernetes/1.36.3-b6fde211ee/kube-apiserver"
     name = "name  kube-apiserver"
@@ -87,8 +99,10 @@ def test_a_path_is_folded_only_where_no_line_can_hold_it() -> None:
     assert "".join(line[6:] for line in folded) == path
 
 
-def test_a_table_without_rows_has_its_heading() -> None:
+def test_a_table_without_rows_has_its_heading_if_there_is_room() -> None:
     assert drawn(FINDING, [], 80) == ["FINDING  NAMESPACE  OBJECTS  MESSAGE"]
+    assert drawn(FINDING, [], 20) == []
+    assert drawn(FINDING, [(None,) * 4], 20)[0] == "finding    -"
 
 
 def test_in_a_pipe_each_row_is_one_line() -> None:

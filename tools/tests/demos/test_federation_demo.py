@@ -1,19 +1,22 @@
-"""The steps of the demo of placement: what they expect is what OPA decides."""
+"""The steps of the demo of placement: what they expect is what the commands print."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from click.testing import CliRunner
+import yaml
 from command_line import refused
 
-from fairlead.cli.placement.place import command
 from fairlead.common import files
 from fairlead.common.errors import FairleadError
+from fairlead.common.progress import Progress
 from fairlead.demos import federation as demo
+from fairlead.demos import placement_crds
+from fairlead.kube import clients
+from fairlead.programs import toolchain
 
 SCENARIO = demo.scenario(demo.folder())
 
@@ -24,30 +27,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def decided(folder: Path) -> dict[str, int]:
-    """The replicas of each cluster, without those of Jobs."""
-    data, apps = (str(folder / name) for name in ("data.yaml", "apps"))
-    result = CliRunner().invoke(
-        command, ["--data", data, "-f", apps, "-ojson"], standalone_mode=False
-    )
-    assert (result.exception, result.return_value) == (None, 0)
-    replicas: Counter[str] = Counter()
-    for row in json.loads(result.stdout):
-        if row["kind"] != "Job":
-            replicas.update({name: each["replicas"] for name, each in row["clusters"].items()})
-    return dict(replicas)
-
-
-def test_what_has_to_run_is_what_opa_decides(folder: Path) -> None:
-    compared = 0
+def test_every_step_prints_what_it_should(folder: Path) -> None:
     for step in SCENARIO.steps:
-        played = demo.play(step.model_copy(update={"command": None, "running": None}), {}, folder)
+        played = demo.play(step, None, folder)
+        assert played.problems == []
         assert bool(played.diff) == bool(step.change)
-        if step.running is not None:
-            assert step.running == decided(folder)
-            assert list(step.running) == SCENARIO.members
-            compared += 1
-    assert compared == 2
+        kinds = (object_["kind"] for object_ in yaml.safe_load_all(played.printed))
+        assert not step.engine or Counter(kinds) == step.applied
 
 
 def test_the_scenario_has_what_the_docs_promise() -> None:
@@ -63,16 +49,26 @@ def test_the_scenario_has_what_the_docs_promise() -> None:
     assert len([each for each in apps if each["kind"] != "Namespace"]) == 30
 
 
-def test_a_command_names_each_member() -> None:
-    step = demo.Step(title="run", command="place -f apps --apply MEMBERS")
-    assert demo.command_line(step, ["a", "b"]) == (
-        "fairlead place -f apps --apply --member a --member b"
-    )
+def test_without_the_kinds_of_an_engine_the_demo_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine that downloads no Go modules."""
+
+    def unavailable(*_: object) -> NoReturn:
+        raise FairleadError("the sources could not be downloaded")
+
+    monkeypatch.setattr(toolchain, "released", unavailable)
+    with pytest.raises(FairleadError, match="Or name a checkout by FAIRLEAD_KARMADA"):
+        placement_crds.definitions("karmada", Progress())
+    server = demo.Server(clients.Objects.__new__(clients.Objects), {"karmada": "no sources"})
+    step = demo.Step(title="apply", command="place -f apps -o karmada", engine="karmada")
+    played = demo.play(step, server, folder)
+    assert (played.skipped, played.problems) == ("no sources", [])
 
 
 def test_a_command_that_ends_otherwise_is_told(folder: Path) -> None:
     step = demo.Step(title="look", command="place -f nowhere", prints=["CLUSTER"])
-    played = demo.play(step, {}, folder)
+    played = demo.play(step, None, folder)
     assert played.problems == ["the exit code is 2, not 0", "it does not print 'CLUSTER'"]
 
 
@@ -80,7 +76,7 @@ def test_a_change_of_what_is_not_there_is_refused(folder: Path) -> None:
     before = (folder / "data.yaml").read_text()
     for old in ("no such text", "cordoned: false"):
         with pytest.raises(FairleadError, match="not just once"):
-            demo.play(demo.Step(title="x", change=demo.Change(old=old, new="y")), {}, folder)
+            demo.play(demo.Step(title="x", change=demo.Change(old=old, new="y")), None, folder)
     assert (folder / "data.yaml").read_text() == before
 
 

@@ -212,7 +212,7 @@ def test_declared_pools_bring_the_warning_for_namespaces() -> None:
 
 
 def test_the_embedded_cluster_reaches_opa_by_url() -> None:
-    rendered = render(webhook_url="https://127.0.0.1:1/", replicas=0)
+    rendered = render(webhook_url="https://127.0.0.1:1/")
     for webhook in webhooks(rendered).values():
         assert webhook["clientConfig"].keys() == {"caBundle", "url"}
         assert webhook["clientConfig"]["url"] == "https://127.0.0.1:1/intents/node-pool"

@@ -91,7 +91,7 @@ def test_decisions_follow_data_and_manifests(files: Files) -> None:
         lambda: files.prices(1, 2),
     ]
     warnings = Warnings()
-    watch = Watch(Edited(files, edits), lambda _: {}, folder=None, progress=warnings)
+    watch = Watch(Edited(files, edits), folder=None, progress=warnings)
     assert moves(watch.next()) == [(None, "eu", 6)]
     assert watch.next().changes == [Change(TITLE, "eu", "us", 6, 18.0, 12.0)]
     assert moves(watch.next()) == [(None, "us", 2)]
@@ -103,7 +103,7 @@ def test_a_job_stays_where_it_was_started(files: Files) -> None:
     """The decision follows the prices; what runs is not taken to be moved by it."""
     files.app(6, kind="Job")
     edits = [lambda: files.prices(3, 2), lambda: files.prices(1, 2), lambda: files.prices(3, 2)]
-    watch = Watch(Edited(files, edits), lambda _: {}, folder=None, progress=Warnings())
+    watch = Watch(Edited(files, edits), folder=None, progress=Warnings())
     first = watch.next()
     title = "Job shop/web"
     assert (first.changes, first.notes) == ([Change(title, None, "eu", 6, None, 6.0)], [])
@@ -122,7 +122,7 @@ def test_a_mistake_is_told_once_and_what_was_decided_stays(files: Files) -> None
         lambda: files.prices(3, 2),
     ]
     warnings = Warnings()
-    watch = Watch(Edited(files, edits), lambda _: {}, folder=None, progress=warnings)
+    watch = Watch(Edited(files, edits), folder=None, progress=warnings)
     assert moves(watch.next()) == [(None, "eu", 6)]
     assert moves(watch.next()) == [("eu", "us", 6)]
     invalid, missing = warnings.texts
@@ -131,34 +131,24 @@ def test_a_mistake_is_told_once_and_what_was_decided_stays(files: Files) -> None
 
 
 def test_a_move_has_to_save_more_than_the_threshold(files: Files) -> None:
-    """It is known where the workload runs: by the clusters at first, by the last decision then."""
-    files.prices(1.05, 1, moveThreshold=0.1)
+    """The last decision says where the workload runs."""
     edits = [
-        lambda: files.prices(1, 1.05, moveThreshold=0.1),
         lambda: files.prices(1.05, 1, moveThreshold=0.1),
-        lambda: files.prices(2, 1, moveThreshold=0.1),
+        lambda: files.prices(1.2, 1, moveThreshold=0.1),
     ]
-    source = Edited(files, edits)
-    running = {TITLE: {"eu": 6}}
-    watch = Watch(source, lambda _: running, folder=None, progress=Warnings())
-    assert watch.next().changes == []
+    watch = Watch(Edited(files, edits), folder=None, progress=Warnings())
+    assert moves(watch.next()) == [(None, "eu", 6)]
     assert moves(watch.next()) == [("eu", "us", 6)]
 
 
-def test_what_failed_is_decided_again_from_what_runs(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_failed_is_decided_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairlead.federation.watching._AGAIN", 0.001)
-    running = [{}, {TITLE: {"eu": 4}}]
-    watch = Watch(
-        Edited(files, [lambda: None] * 1000),
-        lambda _: running.pop(0),
-        folder=None,
-        progress=Warnings(),
-    )
+    edits = [lambda: files.prices(3, 2), *[lambda: None] * 1000]
+    watch = Watch(Edited(files, edits), folder=None, progress=Warnings())
     assert moves(watch.next()) == [(None, "eu", 6)]
+    assert moves(watch.next()) == [("eu", "us", 6)]
     watch.failed()
-    assert moves(watch.next()) == [(None, "eu", 2)]
+    assert moves(watch.next()) == [("eu", "us", 6)]
 
 
 def test_policies_are_followed(files: Files, tmp_path: Path) -> None:
@@ -172,7 +162,7 @@ def test_policies_are_followed(files: Files, tmp_path: Path) -> None:
         lambda: mine.unlink() if warnings.texts else None,
         lambda: files.prices(3, 2),
     ]
-    watch = Watch(Edited(files, edits), lambda _: {}, folder=policies, progress=warnings)
+    watch = Watch(Edited(files, edits), folder=policies, progress=warnings)
     assert moves(watch.next()) == [(None, "eu", 6)]
     assert moves(watch.next()) == [("eu", "us", 6)]
     assert len(warnings.texts) == 1

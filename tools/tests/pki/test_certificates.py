@@ -101,18 +101,6 @@ def test_a_server_s_certificate_is_no_client_s(ca: CA, tmp_path: Path) -> None:
         handshake(tmp_path, server, ca.cert_pem, server, ca.cert_pem, "localhost")
 
 
-def test_a_ca_read_again_still_issues(ca: CA, tmp_path: Path) -> None:
-    again = CA.from_pem(ca.cert_pem, ca.key_pem)
-    server = again.issue("opa", dns=["localhost"], server=True, valid=HOUR)
-    client = again.issue("someone", client=True, valid=HOUR)
-    assert handshake(tmp_path, server, ca.cert_pem, client, ca.cert_pem, "localhost") == "someone"
-
-
-def test_a_key_of_another_ca_is_refused(ca: CA) -> None:
-    with pytest.raises(ValueError, match="not the certificate's"):
-        CA.from_pem(ca.cert_pem, CA.create("test CA", HOUR).key_pem)
-
-
 def test_no_certificate_outlives_its_ca(ca: CA) -> None:
     pair = ca.issue("opa", server=True, valid=10 * HOUR)
     assert not_after(pair.cert_pem) == not_after(ca.cert_pem)

@@ -26,13 +26,6 @@ _answer(question) := answer if {
         with data.kubernetes.namespaces as namespaces
 } else := null
 
-# As if there were many clusters.
-searched := [answer | some question in data.questions; answer := _searched(question)]
-
-_searched(question) := answer if {
-    answer := _answer(question) with data.lib.workload_placement._few as 0
-} else := null
-
 shared := [[answer, outcome] |
     some question in data.questions
     answer := _shared(question)
@@ -56,11 +49,6 @@ _outcome(question) := outcome if {
 def answers(questions: Sequence[Mapping[str, Any]]) -> list[Any]:
     """The answers, None where there is none. A question has input, placement and namespaces."""
     return _asked("answers", questions)
-
-
-def searched_answers(questions: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The same, found by the search that decisions about many clusters need."""
-    return _asked("searched", questions)
 
 
 def shared_answers(questions: Sequence[Mapping[str, Any]]) -> list[Any]:

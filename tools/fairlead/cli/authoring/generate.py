@@ -1,4 +1,4 @@
-"""`fairlead generate`: write the files that are made from policies' METADATA and cases."""
+"""`fairlead generate`: write the files that are made from policies' facts and cases."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from fairlead.policy import bundles, generated
 @options.settings
 @options.output
 def command(policies_folder: Path | None, settings_file: Path | None, output: str) -> None:
-    """Write README.md into the folder of each policy: its page, made from its METADATA and cases.
+    """Write README.md into the folder of each policy: its page, from its facts and cases.
 
-    Of the project's own policies, also the table of the intents, the bundle's manifest, the
-    defaults of parameters and the list in docs/policies.md. A README.md that does not begin with
-    "Made by" is left as it is. `fairlead test` fails if a file is out of date.
+    An intent.schema.json there, by which editors check intent.yaml, is made again. Of the project's
+    own policies, also the table of the intents, the bundle's manifest, the defaults of parameters
+    and the list in docs/policies.md. A README.md that does not begin with "Made by" is left as it
+    is. `fairlead test` fails if a file is out of date.
     """
     settings = options.load(settings_file)
     settings_folders = [Path(folder) for folder in settings.policies] or [bundles.folder()]

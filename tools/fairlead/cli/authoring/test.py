@@ -45,8 +45,8 @@ def command(
     if policies_folder is None:
         if not laboratory.present():
             raise UsageError("name the folder of your policies: fairlead test --policies FOLDER")
-        named = [argument for step in steps for argument in ("--step", step)]
-        return laboratory.run("test", *named, "--output", output, "--", *pytest_arguments)
+        arguments = [argument for step in steps for argument in ("--step", step)]
+        return laboratory.run("test", *arguments, "--output", output, "--", *pytest_arguments)
     if steps or pytest_arguments:
         raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
     settings = options.load(settings_file)

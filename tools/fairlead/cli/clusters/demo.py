@@ -1,5 +1,5 @@
-"""`fairlead demo`: show in a new cluster where pods land and why others are refused, or in several
-where applications run."""
+"""`fairlead demo`: show in a new cluster where pods land and why others are refused, or on which of
+several clusters applications run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairlead.settings.models import Settings
     is_flag=True,
     help="Show how applications are placed over several clusters instead.",
 )
-@click.option("--keep", is_flag=True, help="Leave the clusters running afterwards.")
+@click.option("--keep", is_flag=True, help="Leave the cluster running afterwards.")
 @options.output
 def command(name: str, engine: str, federation: bool, keep: bool, output: str) -> None:
     """See Fairlead at work: a real API server, three node pools, and where each pod lands or why it
@@ -35,9 +35,9 @@ def command(name: str, engine: str, federation: bool, keep: bool, output: str) -
 
     A cluster that was kept by an earlier run is replaced.
 
-    With --federation, play the scenario of docs/placement.md on member clusters: decide, run the
-    applications, take a certification from a cluster, and move what may no longer run there. Exit
-    code: 1 if something else runs than expected.
+    With --federation, play the scenario of docs/placement.md: decide, take a certification from a
+    cluster, see what moves, and apply what Karmada and Argo CD need to a real API server. Exit
+    code: 1 if something is not as expected.
     """
     if federation:
         _require_no_cluster_options()

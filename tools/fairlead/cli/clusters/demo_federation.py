@@ -15,7 +15,7 @@ from fairlead.demos.federation import Played, Step
 
 
 def run(output: str, *, keep: bool) -> None:
-    """Start the members, play each step, and show it; with `keep`, they go on running.
+    """Start the API server, play each step, and show it; with `keep`, the server goes on running.
 
     Raises FairleadError at the first step that is not as expected.
     """
@@ -28,60 +28,51 @@ def run(output: str, *, keep: bool) -> None:
             stack.callback(shutil.rmtree, folder)
         library.copy(source, folder)
         with out.progress() as progress:
-            members = library.members(scenario.members, folder, progress=progress)
-            clusters = stack.enter_context(members)
+            cluster, server = stack.enter_context(library.server(folder, progress=progress))
         for number, step in enumerate(scenario.steps, 1):
-            line = library.command_line(step, scenario.members)
             if output == "table":
-                _announce(number, step, line)
-            played = library.play(step, clusters, folder, columns=out.columns())
-            results.append(_result(step, line, played))
+                _announce(number, step)
+            played = library.play(step, server, folder, columns=out.columns())
+            results.append(_result(step, played))
             if output == "table":
                 _show(step, played)
             if played.problems:
                 problems = "; ".join(played.problems)
                 raise FairleadError(f"step {number} ({step.title}): {problems}")
         if keep:
-            for cluster in clusters.values():
-                cluster.detach()
+            cluster.detach()
     out.emit(results, output, lambda console: console.print("All steps went as expected."))
     if keep:
-        names = ", ".join(f"`fairlead down --name {name}`" for name in scenario.members)
-        out.note(f"the members run on, and {folder} has their manifests: {names} end them")
+        out.note(
+            f"the API server runs on: export KUBECONFIG={cluster.kubeconfig}; {folder} has the "
+            f"manifests; `fairlead down --name {library.CLUSTER}` ends it"
+        )
 
 
-def _announce(number: int, step: Step, line: str) -> None:
+def _announce(number: int, step: Step) -> None:
     console = out.console()
     console.print(f"{number}. {step.title}", style="bold", soft_wrap=True)
-    if line:
-        console.print(f"$ {line}", style="cyan", soft_wrap=True)
+    if step.command:
+        console.print(f"$ fairlead {step.command}", style="cyan", soft_wrap=True)
 
 
 def _show(step: Step, played: Played) -> None:
-    for text in (played.diff, played.printed.rstrip()):
+    for text in (played.diff, "" if step.engine else played.printed.rstrip()):
         if text:
             out.line(text)
-    if step.running is not None:
-        lines = [
-            {"member": name, "expected": expected, "running": played.running[name]}
-            for name, expected in step.running.items()
-        ]
-        out.line()
-        out.rows("Pods that run in the members", ("member", "expected", "running"), lines)(
-            out.console()
-        )
-        never = f"; never fewer than {played.fewest} in all ran meanwhile" if played.fewest else ""
-        out.line(f"seen after {played.seconds:.0f} s{never}")
+    for kind, number in played.applied.items():
+        out.line(f"{kind}: the API server accepts {number} of {number}")
+    if played.skipped:
+        out.note(f"not applied: {played.skipped}")
     out.line()
 
 
-def _result(step: Step, line: str, played: Played) -> dict[str, Any]:
+def _result(step: Step, played: Played) -> dict[str, Any]:
     return {
         "step": step.title,
-        "command": line or None,
-        "expected": step.running,
-        "running": dict(played.running) or None,
-        "fewest": played.fewest,
+        "command": f"fairlead {step.command}" if step.command else None,
+        "applied": dict(played.applied) or None,
+        "skipped": played.skipped or None,
         "seconds": round(played.seconds, 1),
         "problems": list(played.problems),
     }

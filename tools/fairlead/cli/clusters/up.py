@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,6 @@ from fairlead.settings.models import Settings
     "--no-deploy", is_flag=True, help="Only create the cluster and load the images; only kind."
 )
 @click.option(
-    "--member",
-    "members",
-    metavar="NAME",
-    multiple=True,
-    help="Start a cluster without Fairlead, as a member for `fairlead place --apply`; repeatable.",
-)
-@click.option(
     "--with",
     "further",
     type=click.Choice(["access"]),
@@ -61,23 +53,16 @@ def command(
     replicas: int | None,
     nodes: str | None,
     no_deploy: bool,
-    members: tuple[str, ...],
     further: tuple[str, ...],
     settings_file: Path | None,
     output: str,
 ) -> None:
     """Start a local cluster with Fairlead installed, and print the kubeconfig to use. `fairlead
     down` stops it.
-
-    With --member, start the clusters that workloads are placed in, and nothing else.
     """
     settings = options.load(settings_file)
     if "access" in further and settings.access is None:
         settings = settings.model_copy(update={"access": Access(roles=[ANY_ROLE])})
-    if members:
-        _require_members_only(target, sidecar, replicas, no_deploy)
-        _members(members, _nodes(nodes or "1", settings), settings, output)
-        return
     match target.kind:
         case "embedded" if not no_deploy:
             counts = _nodes(nodes or "1", settings)
@@ -133,46 +118,6 @@ def _embedded(
         data = status.status(cluster)
         cluster.detach()  # last, so that an interrupt before it still stops the cluster
     return data
-
-
-def _require_members_only(
-    target: registry.Target, sidecar: str | None, replicas: int | None, no_deploy: bool
-) -> None:
-    """Raises UsageError for an option that does not apply to members."""
-    flags = {
-        f"--cluster {target.kind}": target.kind != "embedded",
-        "--name": target.name != registry.NAME,
-        "--sidecar": sidecar is not None,
-        "--replicas": replicas is not None,
-        "--no-deploy": no_deploy,
-    }
-    for flag, is_set in flags.items():
-        if is_set:
-            raise UsageError(
-                f"{flag} does not apply to members, which are embedded clusters without Fairlead: "
-                "leave it out, or start the other cluster by a command of its own"
-            )
-
-
-def _members(names: Sequence[str], nodes: dict[str, int], settings: Settings, output: str) -> None:
-    clusters = [EmbeddedCluster(name) for name in dict.fromkeys(names)]
-    for cluster in clusters:
-        if cluster.running():
-            if cluster.planned():
-                raise UsageError(
-                    f"--member {cluster.name}: that cluster has Fairlead in it: choose another name"
-                )
-            out.note(f"member {cluster.name} is running already; nothing was changed")
-            continue
-        with (
-            out.progress() as progress,
-            up.member(cluster.name, settings, nodes, progress=progress) as started,
-        ):
-            started.detach()  # last, so that an interrupt before it still stops the cluster
-        out.note(f"member {cluster.name} is running")
-    data = [{"name": cluster.name, "kubeconfig": str(cluster.kubeconfig)} for cluster in clusters]
-    joined = ":".join(row["kubeconfig"] for row in data)
-    out.emit(data, output, lambda _: out.line(f"export KUBECONFIG={shlex.quote(joined)}"))
 
 
 def _kind(

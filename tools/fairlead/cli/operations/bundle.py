@@ -118,10 +118,10 @@ def _url(_: click.Context, __: click.Parameter, value: str) -> str:
         return value
     try:
         parts = urlsplit(value)
-        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        good = False
-    if not good:
+        is_valid = False
+    if not is_valid:
         raise UsageError(f"--url: {value!r} is no URL such as https://policies.example.com")
     return value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
@@ -13,9 +13,12 @@ from fairlead.analysis import place
 from fairlead.analysis.place import Placement, Result
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.cli.placement import place_execution, place_formats, place_options, place_watch
+from fairlead.cli.placement import place_formats, place_options, place_reports, place_watch
 from fairlead.common import files
 from fairlead.common.progress import Progress
+
+if TYPE_CHECKING:
+    from fairlead.federation.hosts import Host
 
 _ANNOTATIONS = "annotations"
 _COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
@@ -44,8 +47,7 @@ def command(
     .json files are read, except hidden ones. Deployments, ReplicaSets, StatefulSets and Jobs are
     placed. With -o annotations, all manifests are printed, with the decision as an annotation;
     workloads with errors are left out. With -o karmada or -o argocd, the objects are printed by
-    which these carry out the decisions. With --apply, Fairlead itself applies the manifests in the
-    member clusters. With --watch, decisions follow changes until Ctrl-C.
+    which these carry out the decisions. With --watch, decisions follow changes until Ctrl-C.
 
     See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors or
     could not be applied, 2 if a file has a mistake.
@@ -55,20 +57,21 @@ def command(
         return place_watch.run(
             paths, data_sources, execution, folder=policies_folder, output=output
         )
+    host = execution.host()
     with out.progress() as progress:
         inputs = (
-            _in_host(execution, progress)
-            if execution.host
+            _in_host(host, execution.selector, progress)
+            if host
             else place.read(paths, data_sources, progress=progress)
         )
         result = place.decide(inputs, folder=policies_folder, progress=progress)
-    if execution.applied:
-        return place_execution.run(result, execution, output)
+    if host and execution.applied:
+        return _apply(result, host)
     if output == _ANNOTATIONS:
         _emit_annotated(result)
     elif output in place_formats.FORMATS:
         place_formats.emit(result, argocd_source)
-        place_execution.tell_errors(result)
+        place_reports.emit_errors(result)
     else:
         out.emit([_data(placement) for placement in result.placements], output, _drawn(result))
     return int(any(placement.errors for placement in result.placements))
@@ -82,17 +85,27 @@ def _emit_annotated(result: Result) -> None:
         if not (placement and placement.errors)
     ]
     out.line(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True).rstrip())
-    place_execution.tell_errors(result)
+    place_reports.emit_errors(result)
 
 
-def _in_host(execution: place_options.Execution, progress: Progress) -> place.Inputs:
+def _in_host(host: Host, selector: str, progress: Progress) -> place.Inputs:
     """What the host cluster has now. Raises UsageError."""
     from fairlead.federation import host_inputs
 
-    host = execution.host_member()
-    assert host  # noqa: S101 - asked for only with --host
-    with host_inputs.followed(host, execution.selector) as inputs:
+    with host_inputs.followed(host, selector) as inputs:
         return inputs.read(progress)
+
+
+def _apply(result: Result, host: Host) -> int:
+    """Apply Karmada's policies in the host cluster. Returns the exit code."""
+    from fairlead.federation import karmada_policies
+
+    place_reports.emit_errors(result)
+    with out.progress() as progress:
+        report = karmada_policies.keep(result, host, progress=progress)
+    place_reports.emit(report)
+    failed = any(placement.errors for placement in result.placements)
+    return int(failed or bool(report.problems))
 
 
 def _data(placement: Placement) -> dict[str, Any]:

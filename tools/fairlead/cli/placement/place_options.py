@@ -1,10 +1,9 @@
-"""The options of `fairlead place` that say where decisions are carried out, and whether they are
-watched."""
+"""The options of `fairlead place` that choose a host cluster, and whether decisions are watched and
+applied there."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,35 +15,31 @@ from click.core import ParameterSource
 from fairlead.cli import output as out
 from fairlead.cli.placement import place_formats
 from fairlead.common.errors import UsageError
-from fairlead.federation import steps
 
 if TYPE_CHECKING:
-    from fairlead.federation.members import Member
+    from fairlead.federation.hosts import Host
 
 
 @dataclass(frozen=True)
 class Execution:
-    """What to do with decisions: whether to watch and to apply them; the members as `--member` has
-    them, or the context of a host cluster; the kubeconfig that has their contexts; for how many
-    seconds to wait for pods; and which share of an application's replicas may move at once.
+    """Whether to watch and to apply decisions, and the context of a host cluster with the
+    kubeconfig that has it.
 
     `selector` says by labels which workloads of the host count.
     """
 
     watched: bool
     applied: bool
-    members: tuple[str, ...]
-    host: str | None
+    host_context: str | None
     selector: str
     kubeconfig: Path | None
-    timeout: float
-    share: float
 
-    def host_member(self) -> Member | None:
+    def host(self) -> Host | None:
         """The host cluster; None without one. Raises UsageError, InputError."""
-        from fairlead.federation.members import Member
+        # Here, as the Kubernetes client takes longer to load than OPA to decide.
+        from fairlead.federation.hosts import Host
 
-        return Member.of_context(self.host, self.kubeconfig) if self.host else None
+        return Host.of_context(self.host_context, self.kubeconfig) if self.host_context else None
 
 
 _OPTIONS = (
@@ -59,16 +54,7 @@ _OPTIONS = (
         "--apply",
         "applied",
         is_flag=True,
-        help="Apply the manifests in the member clusters, each with its share of the replicas; "
-        "with -o karmada, Karmada's policies in the host cluster.",
-    ),
-    click.option(
-        "--member",
-        "members",
-        metavar="NAME[=CONTEXT]",
-        multiple=True,
-        help="A member cluster: its name in the data, and the context that leads to it; without a "
-        "context, the cluster that `fairlead up --member NAME` started. Repeatable.",
+        help="With --host and -o karmada: apply Karmada's policies in the host cluster.",
     ),
     click.option(
         "--host",
@@ -86,25 +72,10 @@ _OPTIONS = (
     click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path),
-        help="The kubeconfig that has the contexts.  [default: KUBECONFIG or ~/.kube/config]",
-    ),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(min=0),
-        default=300.0,
-        show_default=True,
-        help="Seconds to wait in each step for pods in new clusters, before old ones are removed.",
-    ),
-    click.option(
-        "--share",
-        type=click.FloatRange(min=0, min_open=True, max=1),
-        default=steps.SHARE,
-        show_default=True,
-        help="How much of an application's replicas moves between clusters at once; one replica at "
-        "least.",
+        help="The kubeconfig that has the context.  [default: KUBECONFIG or ~/.kube/config]",
     ),
 )
-_NAMES = ("watched", "applied", "members", "host", "selector", "kubeconfig", "timeout", "share")
+_NAMES = ("watched", "applied", "selector", "kubeconfig")
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,51 +85,39 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.pass_context
     @functools.wraps(command)
-    def chosen(context: click.Context, *arguments: Any, **others: Any) -> Any:
-        execution = Execution(**{name: others.pop(name) for name in _NAMES})
-        _check(execution, others["output"])
-        _check_files(context, execution, others["paths"])
-        return command(*arguments, execution=execution, **others)
+    def with_execution(context: click.Context, *arguments: Any, **parameters: Any) -> Any:
+        execution = Execution(
+            host_context=parameters.pop("host"), **{name: parameters.pop(name) for name in _NAMES}
+        )
+        _check(execution, parameters["output"])
+        _check_files(context, execution, parameters["paths"])
+        return command(*arguments, execution=execution, **parameters)
 
     for option in reversed(_OPTIONS):
-        chosen = option(chosen)
-    return chosen
+        with_execution = option(with_execution)
+    return with_execution
 
 
 def _check(execution: Execution, output: str) -> None:
-    if math.isnan(execution.share):  # which is in any range, for click
-        raise UsageError("--share nan: a number above 0, up to 1, is expected, such as 0.25")
-    karmada = output == place_formats.KARMADA
-    applied, members, host = execution.applied, execution.members, execution.host
-    if applied and karmada and (members or not host):
+    if execution.applied and (output != place_formats.KARMADA or not execution.host_context):
         raise UsageError(
-            "-o karmada --apply writes policies into the host cluster: name its context by "
-            "--host CONTEXT, and no --member"
+            "--apply writes Karmada's policies into the host cluster: add -o karmada and name the "
+            "context of Karmada's API server by --host CONTEXT"
         )
-    if applied and not karmada and output not in out.FORMATS:
-        raise UsageError(f"-o {output} prints what others carry out: leave out it, or --apply")
-    if applied and host and not karmada:
-        raise UsageError("--apply in a host cluster is for Karmada alone: add -o karmada")
-    if applied and not (members or host):
-        raise UsageError("--apply needs to know the clusters: name each by --member NAME=CONTEXT")
-    if members and not applied and not execution.watched:
-        raise UsageError("--member is for --apply and --watch: add one, or leave --member out")
-    if execution.kubeconfig and not (members or host):
-        raise UsageError(
-            "--kubeconfig is for --apply and --host: add one, or leave --kubeconfig out"
-        )
+    if execution.kubeconfig and not execution.host_context:
+        raise UsageError("--kubeconfig is for --host: add that, or leave --kubeconfig out")
     if execution.watched and output not in (*out.FORMATS, place_formats.KARMADA):
         raise UsageError(f"--watch shows what moves, not -o {output}: leave out one of them")
 
 
 def _check_files(context: click.Context, execution: Execution, paths: tuple[Path, ...]) -> None:
     named = context.get_parameter_source("data_sources") is not ParameterSource.DEFAULT
-    if execution.host and (paths or named):
+    if execution.host_context and (paths or named):
         raise UsageError(
             f"--host reads workloads and data from the cluster: leave out "
             f"{'--data' if named else '-f'}"
         )
-    if not execution.host and context.get_parameter_source("selector") is not (
+    if not execution.host_context and context.get_parameter_source("selector") is not (
         ParameterSource.DEFAULT
     ):
         raise UsageError("--selector is for --host: leave it out")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.cli import output as out
-from fairlead.cli.placement import place_execution
+from fairlead.cli.placement import place_reports
 from fairlead.cli.placement.place_options import Execution
-from fairlead.common import files
 from fairlead.common.errors import FairleadError
 
 if TYPE_CHECKING:
     from fairlead.federation.changes import Change
+    from fairlead.federation.hosts import Host
     from fairlead.federation.watching import Decision, Watch
 
 _COLUMNS = ("application", "from", "to", "replicas", "costBefore", "costAfter")
@@ -24,11 +24,11 @@ _COLUMNS = ("application", "from", "to", "replicas", "costBefore", "costAfter")
 @dataclass(frozen=True)
 class _Printed:
     """What was printed about the last decision, and need not be printed again as long as nothing
-    differs: its changes, if they could not be carried out, and the notes and problems.
+    differs: its changes, if they could not be carried out, and the problems.
     """
 
     unfinished: Sequence[Change] = ()
-    sentences: Collection[str] = ()
+    problems: Collection[str] = ()
 
 
 def run(
@@ -43,63 +43,58 @@ def run(
     first.
     """
     # Here, as the Kubernetes client takes longer to load than OPA to decide.
-    from fairlead.federation import host_inputs, live_replicas, members
+    from fairlead.federation import host_inputs
     from fairlead.federation.file_inputs import FileInputs
     from fairlead.federation.watching import Watch
 
-    clusters = members.parsed(execution.members, execution.kubeconfig)
-
-    def running(workloads: Sequence[files.Document]) -> dict[str, dict[str, int]]:
-        return live_replicas.of(workloads, clusters)
-
     with ExitStack() as stack:
-        host = execution.host_member()
+        host = execution.host()
         source = (
             stack.enter_context(host_inputs.followed(host, execution.selector))
             if host
             else FileInputs(paths, data_sources)
         )
-        watch = Watch(source, running, folder=folder, progress=out.quiet())
+        watch = Watch(source, folder=folder, progress=out.quiet())
         printed = _Printed()
         try:
             while True:
-                printed = _follow(watch, watch.next(), execution, output, printed)
+                decision = watch.next()
+                _show(decision, output, printed)
+                if host and execution.applied:
+                    printed = _apply(watch, decision, host, printed)
+                else:
+                    for text in decision.notes:
+                        out.note(text)
         except KeyboardInterrupt:
-            out.note("stopped watching; the next run goes on from what the clusters have")
+            out.note("stopped watching")
     return 0
 
 
-def _follow(
-    watch: Watch, decision: Decision, execution: Execution, output: str, before: _Printed
-) -> _Printed:
-    """Show what a decision moves, and carry it out; `before` is what the last call returned."""
-    result = decision.result
-    place_execution.tell_errors(result)
+def _show(decision: Decision, output: str, before: _Printed) -> None:
+    place_reports.emit_errors(decision.result)
     if decision.changes and decision.changes != before.unfinished:
         rows = [_row(change) for change in decision.changes]
-        shown = output if output in out.FORMATS else "table"
-        out.emit(rows, shown, out.rows(None, _COLUMNS, rows))
+        format_ = output if output in out.FORMATS else "table"
+        out.emit(rows, format_, out.rows(None, _COLUMNS, rows))
         out.flush()
-    if not execution.applied:
-        for text in decision.notes:
-            out.note(text)
-        return _Printed()
-    if any(placement.errors for placement in result.placements) and not execution.host:
-        out.note("nothing was changed")
-        return _Printed()
+
+
+def _apply(watch: Watch, decision: Decision, host: Host, before: _Printed) -> _Printed:
+    """Carry out the decision in the host cluster; `before` is what the last call returned."""
+    from fairlead.federation import karmada_policies
+
     try:
-        report = place_execution.carried_out(result, execution, out.plain())
+        report = karmada_policies.keep(decision.result, host, progress=out.plain())
     except FairleadError as error:
         out.error(str(error))
         watch.failed()
         return _Printed(decision.changes)
-    place_execution.emit(result, report, output, unchanged=False, known=before.sentences)
+    place_reports.emit(report, unchanged=False, printed=before.problems)
     out.flush()
-    sentences = [*report.notes, *report.problems]
     if not report.problems:
-        return _Printed(sentences=sentences)
+        return _Printed()
     watch.failed()
-    return _Printed(decision.changes, sentences)
+    return _Printed(decision.changes, report.problems)
 
 
 def _row(change: Change) -> dict[str, Any]:

@@ -27,22 +27,13 @@ from fairlead.common.errors import UsageError
     multiple=True,
     help="An argument of the query; repeatable.",
 )
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    metavar="FILE|FOLDER|-",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Manifests of a file or folder, as kubectl has it; repeatable.",
-)
+@options.manifest_flag("paths")
 @click.option(
     "--member",
     "members",
-    metavar="CLUSTER[=FILE|FOLDER]",
+    metavar="CLUSTER=FILE|FOLDER",
     multiple=True,
-    help="The objects of a member cluster, as `kubectl get -A -o json` prints them; without a "
-    "file, those in the cluster that `fairlead up --member CLUSTER` started. Repeatable.",
+    help="The objects of a member cluster, as `kubectl get -A -o json` prints them; repeatable.",
 )
 @click.option(
     "--live",
@@ -97,9 +88,7 @@ def command(
             if query.about_placement
             else None
         )
-        inventory: dict[str, Any] = object_trees.of_members(
-            members, about_placement=query.about_placement, progress=progress
-        )
+        inventory: dict[str, Any] = object_trees.of_members(members)
         if live:
             inventory[""] = object_trees.of_cluster(
                 registry.find(target), about_placement=query.about_placement, progress=progress

@@ -39,6 +39,8 @@ STAGES = _HERE / "stages.yaml"
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NONE: Mapping[str, Any] = MappingProxyType({})
+_STARTED = 60.0
+"""Seconds within which the control plane starts."""
 
 
 class BareCluster:
@@ -80,7 +82,6 @@ class BareCluster:
         environment: Mapping[str, str] = _NONE,
         workloads: bool = True,
         progress: Progress,
-        deadline: float = 60.0,
     ) -> None:
         """Start etcd, the API server, the scheduler, the controller manager and kwok; returns when
         each is healthy.
@@ -94,12 +95,11 @@ class BareCluster:
         flag -> value. `environment` are variables of every server.
 
         Raises FairleadError if the cluster runs already, or if a server does not start within
-        `deadline` seconds (with the end of its log). A failure or Ctrl-C leaves nothing of the
-        cluster.
+        60 s (with the end of its log). A failure or Ctrl-C leaves nothing of the cluster.
         """
         names = control_plane.PROGRAMS if workloads else control_plane.ADMISSION
         programs = toolchain.ensure(names, progress)
-        end, created = time.monotonic() + deadline, False
+        end, created = time.monotonic() + _STARTED, False
         try:
             with self._claimed():
                 if self.running():
@@ -119,11 +119,11 @@ class BareCluster:
             if isinstance(error, OSError):
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
                 remedy = "free some space" if full else "see that it can be written to"
-                what = (
+                problem = (
                     f"cluster {self.name!r} cannot be made in {self.path}: "
                     f"{error.strerror or error}"
                 )
-                raise FairleadError(f"{what}: {remedy} and try again") from error
+                raise FairleadError(f"{problem}: {remedy} and try again") from error
             raise
 
     def add_nodes(
@@ -133,18 +133,15 @@ class BareCluster:
         node_label: str = "agentpool",
         labels: Mapping[str, Mapping[str, str]] = _NONE,
         taints: Mapping[str, Sequence[nodes.Taint]] = _NONE,
-        resources: Mapping[str, Mapping[str, str]] = _NONE,
         deadline: float = 30.0,
     ) -> None:
         """Add nodes (pool -> how many), named <pool>-0 and so on; returns when pods can be
         scheduled onto each.
 
-        `labels` and `taints` are additional ones by pool; `resources` are those of each node of a
-        pool, as quantities. Safe to repeat. Raises FairleadError, UsageError.
+        `labels` and `taints` are additional ones by pool. Safe to repeat. Raises FairleadError,
+        UsageError.
         """
-        manifests = nodes.manifests(
-            pools, node_label=node_label, labels=labels, taints=taints, resources=resources
-        )
+        manifests = nodes.manifests(pools, node_label=node_label, labels=labels, taints=taints)
         nodes.add(self._objects(), manifests, deadline)
 
     def service_account_kubeconfig(self, namespace: str, service_account: str, path: Path) -> None:
@@ -154,13 +151,13 @@ class BareCluster:
         The token lasts as long as the cluster's certificates, as no kubelet renews it. Raises
         FairleadError.
         """
-        where = api_paths.joined("v1", namespace, "serviceaccounts", service_account, "token")
+        token_path = api_paths.joined("v1", namespace, "serviceaccounts", service_account, "token")
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": int(pki.VALID.total_seconds())},
         }
-        answer = self._objects().call("POST", where, request)
+        answer = self._objects().call("POST", token_path, request)
         token = path.with_name(f"{path.name}.token")
         atomic_files.write_private(token, answer["status"]["token"].encode())
         ca = self._pki().ca.read_bytes()
@@ -293,10 +290,10 @@ class BareCluster:
         """Create everything that the servers read: keys, certificates, kubeconfigs and free
         ports.
         """
-        taken = dict(
+        port_numbers = dict(
             zip(control_plane.PORTS, ports.free_ports(len(control_plane.PORTS)), strict=True)
         )
-        url = f"https://{ports.HOST}:{taken['kube-apiserver']}"
+        url = f"https://{ports.HOST}:{port_numbers['kube-apiserver']}"
         keys = pki.create(
             self._pki().folder,
             cluster=self._context(),
@@ -305,7 +302,7 @@ class BareCluster:
         )
         atomic_files.write_private(self.kubeconfig, keys.kubeconfig("admin").read_bytes())
         return control_plane.ControlPlane(
-            programs, keys, taken, self.path / "etcd", STAGES, further, workloads
+            programs, keys, port_numbers, self.path / "etcd", STAGES, further, workloads
         )
 
     def _start(

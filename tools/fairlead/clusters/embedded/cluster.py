@@ -57,9 +57,6 @@ class EmbeddedCluster(RememberingCluster):
 
     examined = False
     usual = sidecars.DEFAULT_EMBEDDED
-    # The nodes are simulated, so that a pod of OPA would only seem to run: the Deployment is scaled
-    # to zero.
-    replicas = 0
 
     def webhook_url(self, sidecar: Sidecar) -> str:
         """The URL of the proxy, of the balancer if there are several OPAs, or of the server in
@@ -223,12 +220,12 @@ class EmbeddedCluster(RememberingCluster):
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """See fairlead.clusters.base.Cluster."""
         names = list(self.servers())
-        chosen = (
+        servers = (
             [getattr(replica, server) for replica in self._replicas()]
             if server in KINDS
             else [ACCESS if server == "controller" else server]
         )
-        for name in chosen:
+        for name in servers:
             if name not in names:
                 raise UsageError(
                     f"no server {server!r} in cluster {self.name!r}: one of {', '.join(names)}"
@@ -236,7 +233,7 @@ class EmbeddedCluster(RememberingCluster):
             if not self.log(name).exists():
                 raise UsageError(f"{self.log(name)}: there is no log of {name} any more")
         return joined_logs.merged(
-            chosen, lambda name: _tail(self.log(name), lines, follow), follow=follow
+            servers, lambda name: _tail(self.log(name), lines, follow), follow=follow
         )
 
     def log(self, server: str) -> Path:
@@ -268,7 +265,7 @@ class EmbeddedCluster(RememberingCluster):
             BALANCER,
             *(replica.proxy for replica in replicas),
             *(replica.opa for replica in replicas),
-            *(name for each in replicas for name in (each.sidecar, *each.other_sidecars)),
+            *(name for entry in replicas for name in (entry.sidecar, *entry.other_sidecars)),
         ]
 
     def _secret(self, name: str) -> dict[str, bytes]:
@@ -314,7 +311,7 @@ class EmbeddedCluster(RememberingCluster):
             **arguments.OPA_ENVIRONMENT,
             **sidecar.opa_environment(files, replica.sidecar_address),
         }
-        again = replica.opa in self.servers()
+        is_running = replica.opa in self.servers()
         ready, probe = (
             f"https://{replica.opa_address}/health",
             replica.probe(arguments.OPA_LIVENESS),
@@ -333,9 +330,9 @@ class EmbeddedCluster(RememberingCluster):
             *([f"{flags.OPA_PROGRAM}={program}"] if settings.placement_policies else []),
             *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
-        for other in replica.other_sidecars:
-            if other in self.servers():
-                self.stop_server(other)
+        for former_sidecar in replica.other_sidecars:
+            if former_sidecar in self.servers():
+                self.stop_server(former_sidecar)
         if not self._runs(replica.sidecar, argv, {}):
             self.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
         self._remember(f"{replica.sidecar}-read", mounts.read_once(files))
@@ -350,7 +347,7 @@ class EmbeddedCluster(RememberingCluster):
             ca=replica.ca,
             probe=replica.probe(sidecar.liveness),
         )
-        if started and again:
+        if started and is_running:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
     def _serve_access(self, settings: Settings, progress: Progress) -> None:

@@ -12,8 +12,6 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.kube.clients import Objects
 
 Taint = Mapping[str, str]
-_RESOURCES = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "4000"}
-"""What a node has if nothing else is said; stages.yaml gives it to those that come without."""
 
 
 def manifests(
@@ -22,10 +20,9 @@ def manifests(
     node_label: str,
     labels: Mapping[str, Mapping[str, str]],
     taints: Mapping[str, Sequence[Taint]],
-    resources: Mapping[str, Mapping[str, str]],
 ) -> list[dict[str, Any]]:
     """A manifest for each node, <pool>-0 and so on, with the additional `labels` and `taints` of
-    its pool, and `resources` besides those that every node has.
+    its pool.
 
     Raises UsageError if nodes of two pools would have the same name.
     """
@@ -53,9 +50,6 @@ def manifests(
                 "metadata": {"name": name, "labels": all_labels},
                 "spec": spec,
             }
-            if own := resources.get(pool):
-                amounts = {**_RESOURCES, **own}
-                nodes[name]["status"] = {"capacity": amounts, "allocatable": amounts}
     return list(nodes.values())
 
 

@@ -46,17 +46,17 @@ def watch(url: str, *, period: float, timeout: float, failures: int, startup: fl
     Times are in seconds. There is a check each `period`, and each STARTING before the first
     success.
     """
-    begun, seen, failed = time.monotonic(), False, 0
+    start, answered, failed = time.monotonic(), False, 0
     while True:
         looked = time.monotonic()
-        why = failure(url, timeout)
-        if why is None:
-            seen, failed = True, 0
+        reason = failure(url, timeout)
+        if reason is None:
+            answered, failed = True, 0
         else:
             failed += 1
-            if failed >= failures and (seen or time.monotonic() - begun >= startup):
-                return f"{url} failed {failed} times in a row: {why}"
-        pause = period if seen else min(period, STARTING)
+            if failed >= failures and (answered or time.monotonic() - start >= startup):
+                return f"{url} failed {failed} times in a row: {reason}"
+        pause = period if answered else min(period, STARTING)
         time.sleep(max(0.0, looked + pause - time.monotonic()))
 
 
@@ -69,8 +69,8 @@ def _anyone() -> ssl.SSLContext:
 def main() -> None:
     """Watch as the argument says."""
     options = json.loads(sys.argv[1])
-    why = watch(options.pop("url"), **options)
-    sys.exit(f"{texts.now()} liveness probe: {why}")
+    reason = watch(options.pop("url"), **options)
+    sys.exit(f"{texts.now()} liveness probe: {reason}")
 
 
 if __name__ == "__main__":

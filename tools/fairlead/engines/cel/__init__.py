@@ -45,9 +45,9 @@ class CelEngine:
         rendered = manifests.render(active, settings)
         return [
             *_definitions(rendered),
-            *(each.parameters for each in rendered if each.parameters is not None),
-            *(policy for each in rendered for policy in each.policies),
-            *(binding for each in rendered for binding in each.bindings),
+            *(instance.parameters for instance in rendered if instance.parameters is not None),
+            *(policy for instance in rendered for policy in instance.policies),
+            *(binding for instance in rendered for binding in instance.bindings),
         ]
 
     def inexpressible(self, case: Case) -> str | None:
@@ -61,9 +61,9 @@ class CelEngine:
         with self._running(progress) as cluster:
             api = clusters.api(cluster)
             custom_resources.serve(api, custom_resources.of(cases, self._folder))
-            own = self._cluster is None
+            is_own = self._cluster is None
             with (
-                _created(world, api, progress, stay=own) as parameters,
+                _created(world, api, progress, stay=is_own) as parameters,
                 marker.placed(api, mutating=True, parameters=parameters) as in_force,
             ):
                 scene = Scene(api, in_force)
@@ -77,8 +77,8 @@ class CelEngine:
 
 def _definitions(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
     """The kinds of parameters, each once."""
-    every = [each.definition for each in rendered if each.definition is not None]
-    return list({each["metadata"]["name"]: each for each in every}.values())
+    definitions = [instance.definition for instance in rendered if instance.definition is not None]
+    return list({instance["metadata"]["name"]: instance for instance in definitions}.values())
 
 
 @contextmanager
@@ -97,8 +97,8 @@ def _created(
             create(api, path, manifest)
             stack.callback(api.request, "DELETE", f"{path}/{manifest['metadata']['name']}")
 
-        for each in parameters:
-            create_at(f"/apis/{each['apiVersion']}/{each['kind'].lower()}", each)
+        for parameter in parameters:
+            create_at(f"/apis/{parameter['apiVersion']}/{parameter['kind'].lower()}", parameter)
         for number, objects in enumerate(together.policies(world)):
             progress.update("cel", "creating the policies", done=number, total=len(world))
             for manifest in objects:

@@ -97,9 +97,9 @@ class Definition(_Strict):
         """Why the expressions cannot decide about a request; None if they can. Raises InputError if
         a condition is wrong.
         """
-        for each in self.inexpressible:
-            if rendered(each.when, names):
-                return each.reason
+        for part in self.inexpressible:
+            if rendered(part.when, names):
+                return part.reason
         return None
 
 
@@ -118,17 +118,17 @@ def of(intent: Intent) -> Definition | None:
 
 def _require_known_kinds(definition: Definition, intent: Intent, path: Path) -> None:
     """Raises InputError for a kind that no request has: its part would be left out everywhere."""
-    written = [request.kind_names for request in intent.facts.requests]
-    if None in written:  # the settings decide
+    kind_names = [request.kind_names for request in intent.facts.requests]
+    if None in kind_names:  # the settings decide
         return
-    known = sorted(set().union(*filter(None, written)))
+    kinds = sorted(set().union(*filter(None, kind_names)))
     for field in ("validations", "warnings", "mutations"):
         for number, part in enumerate(getattr(definition, field)):
             for kind in part.kinds:
-                if kind not in known:
-                    place = mistakes.path((field, number, "kinds"))
-                    message = f"{place}: {kind} is in no request of intent.yaml: use one of "
-                    raise InputError(path, message + ", ".join(known))
+                if kind not in kinds:
+                    location = mistakes.path((field, number, "kinds"))
+                    message = f"{location}: {kind} is in no request of intent.yaml: use one of "
+                    raise InputError(path, message + ", ".join(kinds))
 
 
 def reason(intent: Intent, names: Mapping[str, Any]) -> str | None:

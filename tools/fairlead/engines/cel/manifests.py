@@ -43,12 +43,12 @@ class Rendered:
 
 def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
     """The instances that can be expressed in CEL, in their order. Raises InputError."""
-    read = bundles.settings_document(settings, active)
+    document = bundles.settings_document(settings, active)
     rendered = []
     for instance in active:
         definition = definitions.of(instance.intent)
         if definition is not None:
-            rendered.append(_Instance(instance, definition, settings, read).rendered())
+            rendered.append(_Instance(instance, definition, settings, document).rendered())
     return rendered
 
 
@@ -106,12 +106,12 @@ class _Instance:
     def rendered(self) -> Rendered:
         definition = _definition_of(self.instance.intent, self.definition)
         values = policies.parameters(self.instance, self.definition, self.read)
-        every = [
+        parts = [
             (_kind_of(policy), policy.name, _actions(policy), spec)
             for policy in policies.of(self.instance, self.definition, self.settings)
             for spec in (self._spec(policy, parametrised=definition is not None),)
         ]
-        content = json.dumps([definition, values, every], sort_keys=True)
+        content = json.dumps([definition, values, parts], sort_keys=True)
         revision = digest(content.encode())[:12]
         parameters = None
         if definition is not None:
@@ -127,13 +127,13 @@ class _Instance:
                 "parameterNotFoundAction": "Deny",
             }
         }
-        named, bindings = [], []
-        for kind, base, actions, spec in every:
+        policies_, bindings = [], []
+        for kind, base, actions, spec in parts:
             name = f"{base}.{revision}"
-            named.append(_object(kind, self._metadata(name), spec))
-            bound = {"policyName": name, **(reference or {}), **actions}
-            bindings.append(_object(f"{kind}Binding", self._metadata(base), bound))
-        return Rendered(definition, parameters, named, bindings)
+            policies_.append(_object(kind, self._metadata(name), spec))
+            binding_spec = {"policyName": name, **(reference or {}), **actions}
+            bindings.append(_object(f"{kind}Binding", self._metadata(base), binding_spec))
+        return Rendered(definition, parameters, policies_, bindings)
 
     def _spec(self, policy: Policy, *, parametrised: bool) -> dict[str, Any]:
         kind = {"apiVersion": f"{PARAMETERS_GROUP}/{VERSION}", "kind": _kind(self.instance.intent)}

@@ -61,25 +61,25 @@ def of(
 
 
 def parameters(
-    instance: Instance, definition: Definition, read: Mapping[str, Any]
+    instance: Instance, definition: Definition, document: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the expressions see as `params`. `read` are the settings as policies read them."""
+    """What the expressions see as `params`. `document` are the settings as policies read them."""
     values = dict(instance.parameters)
     if definition.settings:
-        values["settings"] = {key: read[key] for key in definition.settings}
+        values["settings"] = {key: document[key] for key in definition.settings}
     return values
 
 
 def require_definitions(engine: str, active: Sequence[Instance]) -> None:
     """Raise UsageError, with the lines of the settings, if intents are not written in CEL."""
-    missing = [each for each in active if definitions.of(each.intent) is None]
+    missing = [instance for instance in active if definitions.of(instance.intent) is None]
     if missing:
         raise UsageError(
             "\n".join(
-                f"intents.{each.name}: the engine {engine} cannot enforce it, because "
-                f"{each.intent.name} has no {definitions.FILE}: add it, or switch the intent "
-                f"off (`{each.name}: false`)"
-                for each in missing
+                f"intents.{instance.name}: the engine {engine} cannot enforce it, because "
+                f"{instance.intent.name} has no {definitions.FILE}: add it, or switch the intent "
+                f"off (`{instance.name}: false`)"
+                for instance in missing
             )
         )
 
@@ -115,7 +115,7 @@ class _Instance:
             "namespaceSelector": {"matchExpressions": webhooks.namespaces(request)},
             "resourceRules": list(webhooks.rules(request.operations, request.kinds)),
         }
-        conditions = [one.manifest(request.operations) for one in request.conditions]
+        conditions = [condition.manifest(request.operations) for condition in request.conditions]
         return {
             "matchConstraints": matched,
             **({"matchConditions": conditions} if conditions else {}),
@@ -129,7 +129,7 @@ class _Instance:
         return {
             "failurePolicy": self._failure_policy(request),
             "reinvocationPolicy": "IfNeeded",
-            "variables": self._variables([each.expression for each in mutations]),
+            "variables": self._variables([part.expression for part in mutations]),
             "mutations": [
                 {
                     "patchType": mutation.patch_type,
@@ -146,7 +146,7 @@ class _Instance:
 
     def _undone(self, mutations: Sequence[Mutation]) -> list[Validation]:
         """What is false of an object whose changes other webhooks have undone."""
-        conditions = [each.done for each in mutations if each.done]
+        conditions = [mutation.done for mutation in mutations if mutation.done]
         if len(conditions) < len(mutations):
             raise UsageError(
                 f"intents.{self.instance.name}: without `done` beside each of the mutations in "
@@ -157,26 +157,26 @@ class _Instance:
             f"another webhook has undone what {self.instance.name} adds to the object: make that "
             "webhook leave it alone"
         )
-        return [Validation(expression=each, message=message) for each in conditions]
+        return [Validation(expression=mutation, message=message) for mutation in conditions]
 
     def _validating(self, validations: Sequence[Validation], policy: str) -> dict[str, Any]:
         """A policy that says why each validation is false; a refusal has only the first reason."""
         reasons = [
-            {"name": f"fairlead_reason_{number}", "expression": _message(each)}
-            for number, each in enumerate(validations)
+            {"name": f"fairlead_reason_{number}", "expression": _message(validation)}
+            for number, validation in enumerate(validations)
         ]
-        read = [each.expression for each in validations]
-        read += [reason["expression"] for reason in reasons]
+        expressions = [validation.expression for validation in validations]
+        expressions += [reason["expression"] for reason in reasons]
         return {
             "failurePolicy": policy,
-            "variables": [*self._variables(read), *reasons],
+            "variables": [*self._variables(expressions), *reasons],
             "validations": [
                 {
-                    "expression": each.expression,
+                    "expression": validation.expression,
                     "reason": "Forbidden",
                     "messageExpression": self._text(f"variables.{reason['name']}"),
                 }
-                for each, reason in zip(validations, reasons, strict=True)
+                for validation, reason in zip(validations, reasons, strict=True)
             ],
         }
 
@@ -192,13 +192,13 @@ class _Instance:
         """The variables that the expressions read, directly or not. For each request, an API server
         prepares all variables of a policy, those that nothing reads as well.
         """
-        read = {name for each in expressions for name in _READ.findall(each)}
-        used: list[dict[str, Any]] = []
+        names = {name for expression in expressions for name in _READ.findall(expression)}
+        variables: list[dict[str, Any]] = []
         for variable in reversed(self.definition.variables):
-            if variable.name in read:
-                read |= {*_READ.findall(variable.expression)}
-                used.insert(0, variable.model_dump())
-        return used
+            if variable.name in names:
+                names |= {*_READ.findall(variable.expression)}
+                variables.insert(0, variable.model_dump())
+        return variables
 
     def _failure_policy(self, request: Request) -> str:
         return request.failure_policy or self.settings.failure_policy
@@ -206,8 +206,8 @@ class _Instance:
 
 def _about(request: Request, parts: Sequence[_Part]) -> list[_Part]:
     """The parts that are about a kind of the request."""
-    kinds = {each.kind for each in request.kinds}
-    return [each for each in parts if each.concerns(kinds)]
+    kinds = {part.kind for part in request.kinds}
+    return [part for part in parts if part.concerns(kinds)]
 
 
 def _message(validation: Validation) -> str:

@@ -11,8 +11,10 @@ from fairlead.engines.live.worlds import World, numbered
 
 def parameters(world: World[Rendered]) -> list[dict[str, Any]]:
     """The parameters of all instances, each object once."""
-    every = [each.rendered.parameters for each in world if each.rendered.parameters is not None]
-    return list({(each["kind"], each["metadata"]["name"]): each for each in every}.values())
+    entries = [
+        entry.rendered.parameters for entry in world if entry.rendered.parameters is not None
+    ]
+    return list({(entry["kind"], entry["metadata"]["name"]): entry for entry in entries}.values())
 
 
 def policies(world: World[Rendered]) -> Iterator[list[dict[str, Any]]]:
@@ -22,7 +24,10 @@ def policies(world: World[Rendered]) -> Iterator[list[dict[str, Any]]]:
         objects = []
         for policy, binding in pairs:
             if instance.concerns(policy):
-                named, bound = instance.named(policy, number), numbered(binding, number)
-                bound["spec"]["policyName"] = named["metadata"]["name"]
-                objects += [named, bound]
+                numbered_policy, numbered_binding = (
+                    instance.named(policy, number),
+                    numbered(binding, number),
+                )
+                numbered_binding["spec"]["policyName"] = numbered_policy["metadata"]["name"]
+                objects += [numbered_policy, numbered_binding]
         yield objects

@@ -40,7 +40,7 @@ def kind(intent: Intent) -> str:
 
 def template(intent: Intent, code: Code) -> dict[str, Any]:
     """The ConstraintTemplate of an intent."""
-    own = {
+    own_schema = {
         "type": "object",
         "required": ["answer", "instance", "package", "requests", "settings"],
         "properties": {
@@ -53,7 +53,7 @@ def template(intent: Intent, code: Code) -> dict[str, Any]:
         },
     }
     schema = structural(intent.facts.parameters_schema)
-    schema["properties"] = {**schema.get("properties", {}), OWN: own}
+    schema["properties"] = {**schema.get("properties", {}), OWN: own_schema}
     schema["required"] = [*schema.get("required", ()), OWN]
     source = {"version": "v1", "rego": code.entry, "libs": list(code.libraries)}
     return {
@@ -82,24 +82,24 @@ def template(intent: Intent, code: Code) -> dict[str, Any]:
 
 
 def constraints(
-    instance: Instance, settings: Settings, read: Mapping[str, Any], code: Code
+    instance: Instance, settings: Settings, document: Mapping[str, Any], code: Code
 ) -> Iterator[dict[str, Any]]:
     """The Constraints of an instance: one that refuses, unless the instance only warns, and one
-    that warns. `read` are the settings as policies read them.
+    that warns. `document` are the settings as policies read them.
     """
     warns = settings.mode(instance.name) == "warn"
     if not warns:
-        yield _constraint(instance, read, code, "refusals", "deny")
+        yield _constraint(instance, document, code, "refusals", "deny")
     if warns or _has_warnings(instance.intent, code):
-        yield _constraint(instance, read, code, "warnings", "warn")
+        yield _constraint(instance, document, code, "warnings", "warn")
 
 
 def _constraint(
-    instance: Instance, read: Mapping[str, Any], code: Code, answer: str, action: str
+    instance: Instance, document: Mapping[str, Any], code: Code, answer: str, action: str
 ) -> dict[str, Any]:
     intent = instance.intent
-    used = {name for text in code.libraries for name in _READ.findall(text)}
-    own = {
+    names = {name for text in code.libraries for name in _READ.findall(text)}
+    own_parameters = {
         "answer": answer,
         "complete": sorted(
             {
@@ -112,7 +112,7 @@ def _constraint(
         "instance": instance.name,
         "package": intent.package,
         "requests": tables.requests([instance]),
-        "settings": {name: read[name] for name in _SETTINGS if name in used},
+        "settings": {name: document[name] for name in _SETTINGS if name in names},
     }
     name = f"fairlead.{instance.name}" + (".warnings" if answer == "warnings" else "")
     return {
@@ -128,7 +128,7 @@ def _constraint(
                 {"action": action, "enforcementPoints": [{"name": point} for point in _POINTS]}
             ],
             "match": _match(instance),
-            "parameters": {**instance.parameters, OWN: own},
+            "parameters": {**instance.parameters, OWN: own_parameters},
         },
     }
 
@@ -139,8 +139,8 @@ def _match(instance: Instance) -> dict[str, Any]:
     """
     groups: dict[str, list[str]] = {}
     for request in instance.requests:
-        for each in request.kinds:
-            group, name = each.path.split("/")[:2]
+        for kind in request.kinds:
+            group, name = kind.path.split("/")[:2]
             groups.setdefault(group, []).append(name)
     selectors = [
         [expression.document() for expression in request.namespaces.expressions]
@@ -163,6 +163,8 @@ def _match(instance: Instance) -> dict[str, Any]:
 
 def _has_warnings(intent: Intent, code: Code) -> bool:
     """Whether the policy may warn: its modules do not say of each decision that it never does."""
-    own = f"package {modules.LIBRARY}.{intent.package}\n"
-    warnings = {warn for text in code.libraries if own in text for warn in _WARN.findall(text)}
+    package_line = f"package {modules.LIBRARY}.{intent.package}\n"
+    warnings = {
+        warn for text in code.libraries if package_line in text for warn in _WARN.findall(text)
+    }
     return warnings != {"set()"}

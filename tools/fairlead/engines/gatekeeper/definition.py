@@ -45,7 +45,7 @@ class Mutator(_Strict):
     """Mutators of one kind. `each` names lists, and there is a mutator for each combination of
     their items, which later texts see by the names.
 
-    `request` is the name of a request in the intent's METADATA, None for the one without a name:
+    `request` is the name of a request in intent.yaml, None for the one without a name:
     its kind and its namespaces are those of the mutator, which `namespaces` narrow further.
     """
 
@@ -92,12 +92,12 @@ def evaluated(intent: Intent, value: Any, names: Mapping[str, Any]) -> Any:
 
 
 def combinations(
-    intent: Intent, each: Mapping[str, Any], names: Mapping[str, Any]
+    intent: Intent, lists: Mapping[str, Any], names: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """The names with every combination of the items of the lists. Raises InputError."""
-    if not each:
+    if not lists:
         yield dict(names)
         return
-    (name, items), *further = each.items()
+    (name, items), *further = lists.items()
     for item in evaluated(intent, items, names):
         yield from combinations(intent, dict(further), {**names, name: item})

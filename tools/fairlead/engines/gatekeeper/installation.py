@@ -27,10 +27,10 @@ def unasked(instance: Instance, mutated: set[str | None]) -> Iterator[str]:
     """The requests of an instance that Gatekeeper is not asked about, in words. `mutated` are the
     names of the requests that have mutators.
     """
-    given = values()
+    chart_values = values()
     for request in instance.requests:
         for phase in _PHASES if request.name in mutated else ("validating",):
-            rules = given[f"{phase}WebhookCustomRules"]
+            rules = chart_values[f"{phase}WebhookCustomRules"]
             for operation in request.operations:
                 if phase == "mutating" and operation == "UPDATE":
                     continue  # what is not added then is refused

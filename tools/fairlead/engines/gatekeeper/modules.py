@@ -45,12 +45,12 @@ class Code:
 
 def of(intent: Intent, bundle: Bundle) -> Code:
     """The Rego of the intent's template. Raises FairleadError with OPA's message."""
-    kept = {
+    modules = {
         key: carried.without_facts(text)
         for key, text in bundle.modules.items()
         if _package(text) not in _ADAPTED
     }
-    return _of(intent.package, tuple(sorted(kept.items())))
+    return _of(intent.package, tuple(sorted(modules.items())))
 
 
 @functools.lru_cache(maxsize=64)  # the same for all settings
@@ -61,20 +61,20 @@ def _of(intent: str, modules: tuple[tuple[str, str], ...]) -> Code:
     for name in _ADAPTED:
         text = files.read_text(_HERE / f"{name}.rego").replace("PACKAGE", intent)
         by_package[name] = {f"{name}.rego": text}
-    used: dict[str, str] = {}
+    modules_: dict[str, str] = {}
     packages: set[str] = set()
-    wanted = {_package(dict(modules)[MAIN])}
-    while wanted:
-        package = wanted.pop()
+    pending = {_package(dict(modules)[MAIN])}
+    while pending:
+        package = pending.pop()
         packages.add(package)
-        used |= by_package[package]
+        modules_ |= by_package[package]
         texts = by_package[package].values()
-        known = by_package.keys() - packages
-        wanted |= {name for name in known if any(_uses(text, name) for text in texts)}
-    moved = cli.move(used, {path: f"{LIBRARY}.{path}" for path in packages})
+        unused = by_package.keys() - packages
+        pending |= {name for name in unused if any(_uses(text, name) for text in texts)}
+    moved = cli.move(modules_, {path: f"{LIBRARY}.{path}" for path in packages})
     entry = files.read_text(_HERE / ENTRY)
-    read = cli.documents_used({**moved, ENTRY: entry}, ["data.fairlead.violation"])
-    unavailable = {".".join(path) for path in read if path[0] == "data"}
+    paths = cli.documents_used({**moved, ENTRY: entry}, ["data.fairlead.violation"])
+    unavailable = {".".join(path) for path in paths if path[0] == "data"}
     unavailable |= {name for name in _SWITCHED_OFF if any(f"{name}(" in t for t in moved.values())}
     return Code(
         entry,
@@ -84,7 +84,7 @@ def _of(intent: str, modules: tuple[tuple[str, str], ...]) -> Code:
 
 
 def _uses(text: str, package: str) -> bool:
-    return any(f"{used}.".startswith(f"{package}.") for used in _USED.findall(text))
+    return any(f"{path}.".startswith(f"{package}.") for path in _USED.findall(text))
 
 
 def _package(text: str) -> str:

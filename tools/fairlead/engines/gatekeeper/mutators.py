@@ -40,14 +40,16 @@ def render(
     """The mutators of an instance. Raises InputError."""
     intent = instance.intent
     for mutator in definition.mutators:
-        for chosen in definitions.combinations(intent, mutator.each, names(instance, settings)):
-            if definitions.evaluated(intent, mutator.when, chosen):
-                yield _mutator(instance, mutator, chosen)
+        for values in definitions.combinations(intent, mutator.each, names(instance, settings)):
+            if definitions.evaluated(intent, mutator.when, values):
+                yield _mutator(instance, mutator, values)
 
 
-def _mutator(instance: Instance, mutator: Mutator, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _mutator(
+    instance: Instance, mutator: Mutator, combination: Mapping[str, Any]
+) -> dict[str, Any]:
     values = definitions.evaluated(
-        instance.intent, mutator.model_dump(exclude={"when", "each"}, by_alias=True), chosen
+        instance.intent, mutator.model_dump(exclude={"when", "each"}, by_alias=True), combination
     )
     request = _request(instance, values["request"])
     (kind,) = request.kinds

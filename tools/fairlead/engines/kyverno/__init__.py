@@ -24,4 +24,4 @@ class KyvernoRenderer:
         """See fairlead.engines.base.Renderer."""
         policies.require_definitions(self.name, active)
         rendered = manifests.render(active, settings)
-        return [policy for each in rendered for policy in each.policies]
+        return [policy for instance in rendered for policy in instance.policies]

@@ -53,7 +53,7 @@ def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
             _manifest(policy, instance.name, literal)
             for policy in policies.of(instance, definition, settings, repeated=False)
         ]
-        rendered.append(Rendered(sorted(specs, key=lambda each: each["kind"] == MUTATING)))
+        rendered.append(Rendered(sorted(specs, key=lambda spec: spec["kind"] == MUTATING)))
     return rendered
 
 

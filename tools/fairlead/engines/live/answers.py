@@ -48,8 +48,8 @@ def decision(answer: Response, manifest: Mapping[str, Any]) -> Decision:
     return Decision(True, "", after, answer.warnings)
 
 
-def refused_early(case: Case, outcome: Outcome, asked: str) -> Outcome:
-    """The outcome of a case, for engines whose answer an API server `asked` for last.
+def refused_early(case: Case, outcome: Outcome, engine: str) -> Outcome:
+    """The outcome of a case, for engines whose answer an API server `engine` for last.
 
     API servers validate objects after what changes them and before what refuses them. So they may
     refuse what the case expects to be refused in words of their own.
@@ -57,7 +57,7 @@ def refused_early(case: Case, outcome: Outcome, asked: str) -> Outcome:
     if not isinstance(outcome, Decision) or outcome.allowed or case.expect.allowed:
         return outcome
     if _INVALID.search(outcome.message):
-        return Inexpressible(f"the API server itself refuses the object before it asks {asked}")
+        return Inexpressible(f"the API server itself refuses the object before it asks {engine}")
     return outcome
 
 
@@ -69,9 +69,9 @@ def _spec(after: Mapping[str, Any], requested: Mapping[str, Any]) -> dict[str, A
         if t in (requested.get("tolerations") or ()) or t not in _OWN_TOLERATIONS
     ]
     volumes = [v for v in after.get("volumes", ()) if not v["name"].startswith(_TOKEN_VOLUME)]
-    asked = {c["name"]: c for key in _CONTAINERS for c in requested.get(key) or ()}
+    by_name = {c["name"]: c for key in _CONTAINERS for c in requested.get(key) or ()}
     containers = {
-        key: [_container(c, asked.get(c["name"], {})) for c in after[key]]
+        key: [_container(c, by_name.get(c["name"], {})) for c in after[key]]
         for key in _CONTAINERS
         if key in after
     }

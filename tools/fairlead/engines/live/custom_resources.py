@@ -24,9 +24,9 @@ def of(cases: Sequence[Case], folder: Path | None = None) -> list[dict[str, Any]
     and of `folder`, if it takes the place of the project's. Raises InputError.
     """
     places = dict.fromkeys(
-        place for case in cases for place in bundles.folders(case.settings, folder)
+        source for case in cases for source in bundles.folders(case.settings, folder)
     )
-    return [document.value for place in places for document in workspace.crds(place)]
+    return [document.value for source in places for document in workspace.crds(source)]
 
 
 def serve(api: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:
@@ -61,5 +61,5 @@ def identity(definition: Mapping[str, Any]) -> tuple[str, str]:
     definition defines.
     """
     spec = definition["spec"]
-    version = next(each["name"] for each in spec["versions"] if each["served"])
+    version = next(entry["name"] for entry in spec["versions"] if entry["served"])
     return f"{spec['group']}/{version}", str(spec["names"]["kind"])

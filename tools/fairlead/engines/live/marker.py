@@ -51,9 +51,9 @@ class Marker:
         self._phases = _PHASES if webhooks else {}
         self._mutating = mutating
         # The last one of each kind.
-        self._parameters = list({each["kind"]: each for each in parameters}.values())
+        self._parameters = list({entry["kind"]: entry for entry in parameters}.values())
         self._manifests = [
-            *(policy for each in self._parameters for policy in self._parameter_policy(each)),
+            *(policy for entry in self._parameters for policy in self._parameter_policy(entry)),
             *(self._mutating_policy() if mutating else ()),
             *self._policy(),
             *(self._webhook(kind, phase) for kind, phase in self._phases.items()),
@@ -144,8 +144,11 @@ class Marker:
             "name": parameters["metadata"]["name"],
             "parameterNotFoundAction": "Deny",
         }
-        bound = {"policyName": name, "paramRef": reference, "validationActions": ["Deny"]}
-        return [_object(VALIDATING, name, spec), _object(f"{VALIDATING}Binding", name, bound)]
+        binding_spec = {"policyName": name, "paramRef": reference, "validationActions": ["Deny"]}
+        return [
+            _object(VALIDATING, name, spec),
+            _object(f"{VALIDATING}Binding", name, binding_spec),
+        ]
 
     def _place(self) -> None:
         for manifest in self._manifests:
@@ -153,8 +156,8 @@ class Marker:
             if not answer.ok:
                 raise FairleadError(f"creating {manifest['kind']} {self._name}: {answer.message}")
 
-    def _mark(self, what: str) -> str:
-        return f"{self._name}-{what}"
+    def _mark(self, suffix: str) -> str:
+        return f"{self._name}-{suffix}"
 
     def _wait(self) -> None:
         def in_force() -> bool:
@@ -172,8 +175,8 @@ class Marker:
             namespace = self._api.request("GET", "/api/v1/namespaces/default").body
             return self.knows("default", namespace["metadata"]["labels"])
 
-        what = "the API server applies the policies and webhooks that were created"
-        waiting.until(in_force, deadline=_DEADLINE, what=what)
+        expectation = "the API server applies the policies and webhooks that were created"
+        waiting.until(in_force, deadline=_DEADLINE, what=expectation)
 
     def _remove(self) -> None:
         for manifest in reversed(self._manifests):

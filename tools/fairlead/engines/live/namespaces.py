@@ -93,10 +93,10 @@ class Namespaces:
             wait_until_gone(self._api, path)
 
 
-def needed(answer: Response, what: str) -> dict[str, Any]:
+def needed(answer: Response, action: str) -> dict[str, Any]:
     """The body of an answer that has to be a success. Raises FairleadError."""
     if not answer.ok:
-        raise FairleadError(f"{what}: the API server says {answer.status}: {answer.message}")
+        raise FairleadError(f"{action}: the API server says {answer.status}: {answer.message}")
     return answer.body
 
 

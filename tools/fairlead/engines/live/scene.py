@@ -135,9 +135,9 @@ class Scene:
             "spec": {"unschedulable": True},
         }
         path = path_of(node, None, name)
-        there = self._api.request("GET", path)
-        if there.ok:
-            yield there.body
+        answer = self._api.request("GET", path)
+        if answer.ok:
+            yield answer.body
             return
         yield needed(self._api.request("POST", path_of(node, None), node), f"creating node {name}")
         self._api.request("DELETE", path, DELETION)
@@ -149,8 +149,8 @@ class Scene:
         target: Mapping[str, Any],
         user: Mapping[str, Any] | None,
     ) -> Decision:
-        below = [request.sub_resource] if request.sub_resource else []
-        path = path_of(target, namespace, _name(target), *below)
+        subresource = [request.sub_resource] if request.sub_resource else []
+        path = path_of(target, namespace, _name(target), *subresource)
         if request.operation == "CONNECT":
             options = {
                 k: v
@@ -179,13 +179,13 @@ class Scene:
         before = request.old_object
         assert before is not None  # noqa: S101 - an UPDATE has one, see Request._objects
         # A subresource that gets another kind of object has an object of its own.
-        own = before["kind"] != (request.parent or before)["kind"]
-        of = path if own or not request.sub_resource else path.rpartition("/")[0]
+        is_own = before["kind"] != (request.parent or before)["kind"]
+        of = path if is_own or not request.sub_resource else path.rpartition("/")[0]
 
         def attempt() -> Response | None:
             live = _of_live(self._api.request("GET", of))
-            what = f"reading the {before['kind']} that the case starts from"
-            changed = carry(needed(live, what), before, request.manifest)
+            action = f"reading the {before['kind']} that the case starts from"
+            changed = carry(needed(live, action), before, request.manifest)
             answer = _of_live(self._api.request("PUT", path, changed, query=_DRY_RUN, user=user))
             # The scheduler or the node has changed it meanwhile.
             return None if answer.status == 409 else answer

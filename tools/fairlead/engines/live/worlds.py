@@ -101,8 +101,8 @@ def create(api: Objects, path: str, manifest: Mapping[str, Any]) -> None:
     """Create an object, whose fields the API server has to know. Raises FairleadError."""
     answer = api.request("POST", path, manifest, query={"fieldValidation": "Strict"})
     if not answer.ok:
-        what = f"{manifest['kind']} {manifest['metadata']['name']}"
-        raise FairleadError(f"the API server refuses {what}: {answer.message}")
+        title = f"{manifest['kind']} {manifest['metadata']['name']}"
+        raise FairleadError(f"the API server refuses {title}: {answer.message}")
 
 
 def _resource(case: Case) -> tuple[str, str]:

@@ -4,7 +4,7 @@
         request: Request, parameters: Mapping[str, Any], settings: Settings
     ) -> Decision: ...
 
-It gets the requests that the METADATA of the intent name, and returns what it has to say about one.
+It gets the requests that intent.yaml names, and returns what it has to say about one.
 It reads nothing but its arguments, so that equal requests get equal answers.
 """
 

@@ -34,19 +34,19 @@ class Policies:
     ) -> None:
         """Raises InputError, and MissingError if an intent is not written in Python."""
         self.settings = settings
-        self.names = frozenset(one.name for one in active)
+        self.names = frozenset(instance.name for instance in active)
         self._table = Table(active)
-        self._instances = {one.name: one for one in active}
-        self._functions = {one.name: _function(one, load) for one in active}
+        self._instances = {instance.name: instance for instance in active}
+        self._functions = {instance.name: _function(instance, load) for instance in active}
 
     def answer(
         self,
         review: Any,
         namespace_labels: Mapping[str, str] | None,
-        asked: Collection[str] | None = None,
+        names: Collection[str] | None = None,
     ) -> dict[str, Any]:
         """The AdmissionReview that answers `review`. The labels of its namespace are None if they
-        are not known. `asked` are the intents that the caller asks for; None for all. Raises
+        are not known. `names` are the intents that the caller asks for; None for all. Raises
         whatever an intent raises.
         """
         uid = reviews.uid(review)
@@ -56,7 +56,7 @@ class Policies:
         unclear: Iterable[str] = ()
         if not problems:
             request = reviews.read(review, namespace_labels)
-            scope = self._table.scope(request, self.names if asked is None else asked)
+            scope = self._table.scope(request, self.names if names is None else names)
             decisions = {name: self._decide(name, request) for name in sorted(scope.concerned)}
             if any(not self._warns(name) for name in scope.unclear):
                 unclear = [_unknown(request.namespace)]
@@ -70,7 +70,7 @@ class Policies:
         self,
         review: Any,
         namespace_labels: Mapping[str, str] | None,
-        asked: Collection[str] | None = None,
+        names: Collection[str] | None = None,
     ) -> bool:
         """Whether these labels of the review's namespace are not enough to decide: they are not
         known, or old by what API servers ask about.
@@ -78,7 +78,7 @@ class Policies:
         if any(reviews.problems(review)):
             return False
         request = reviews.read(review, namespace_labels)
-        return self._table.doubts(request, self.names if asked is None else asked)
+        return self._table.doubts(request, self.names if names is None else names)
 
     def _decide(self, name: str, request: Request) -> Decision:
         instance = self._instances[name]

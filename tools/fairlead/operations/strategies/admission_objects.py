@@ -23,25 +23,25 @@ Objects = Sequence[Mapping[str, Any]]
 
 def definitions(objects: Objects) -> list[Mapping[str, Any]]:
     """The kinds of parameters among the objects of a revision."""
-    return [each for each in objects if each["kind"] == _DEFINITION]
+    return [item for item in objects if item["kind"] == _DEFINITION]
 
 
 def bindings(objects: Objects) -> list[Mapping[str, Any]]:
     """What puts the policies of intents in force."""
-    return [each for each in objects if each["kind"] in BINDINGS and _of_intent(each)]
+    return [item for item in objects if item["kind"] in BINDINGS and _of_intent(item)]
 
 
 def prepared(objects: Objects) -> list[Mapping[str, Any]]:
     """The policies of intents and their parameters."""
-    return [each for each in objects if each["kind"] not in BINDINGS and _of_intent(each)]
+    return [item for item in objects if item["kind"] not in BINDINGS and _of_intent(item)]
 
 
 def guards(objects: Objects) -> list[Mapping[str, Any]]:
     """What protects Fairlead's objects; the policies' ConfigMap is none of them."""
     return [
-        each
-        for each in objects
-        if not _of_intent(each) and each["kind"] not in (_DEFINITION, "ConfigMap")
+        item
+        for item in objects
+        if not _of_intent(item) and item["kind"] not in (_DEFINITION, "ConfigMap")
     ]
 
 
@@ -58,16 +58,16 @@ def all_keys(objects: clients.Objects) -> list[Key]:
     ]
 
 
-def superseded(objects: clients.Objects, needed: Objects) -> Iterator[Key]:
-    """The policies and parameters that are not `needed`. Those stay that a binding still names, of
-    a deployment that was held up.
+def superseded(objects: clients.Objects, new: Objects) -> Iterator[Key]:
+    """The policies and parameters that are not `new`. Those stay that a binding still names, of a
+    deployment that was held up.
     """
-    kept = (*prepared(needed), *_bound(objects))
-    yield from other_keys(objects, POLICIES, kept)
-    kinds = definitions(needed)
+    remaining = (*prepared(new), *_bound(objects))
+    yield from other_keys(objects, POLICIES, remaining)
+    kinds = definitions(new)
     yield from _other_definitions(objects, kinds)
-    names = {(each["kind"], each["metadata"]["name"]) for each in kept}
-    for definition in {each["metadata"]["name"]: each for each in kinds}.values():
+    names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in remaining}
+    for definition in {manifest["metadata"]["name"]: manifest for manifest in kinds}.values():
         version, kind = custom_resources.identity(definition)
         for item in _listed(objects, version, kind, f"{PART_OF}=fairlead"):
             if (kind, item["metadata"]["name"]) not in names:
@@ -83,10 +83,10 @@ def _bound(objects: clients.Objects) -> Iterator[dict[str, Any]]:
 
 
 def other_keys(
-    objects: clients.Objects, kinds: Sequence[str], kept: Iterable[Mapping[str, Any]]
+    objects: clients.Objects, kinds: Sequence[str], manifests: Iterable[Mapping[str, Any]]
 ) -> list[Key]:
-    """The objects of intents of these kinds that are not among `kept`."""
-    names = {(each["kind"], each["metadata"]["name"]) for each in kept}
+    """The objects of intents of these kinds that are not among `manifests`."""
+    names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
     return [
         (ADMISSION, kind, name, None)
         for kind in kinds
@@ -97,12 +97,12 @@ def other_keys(
 
 
 def _other_definitions(
-    objects: clients.Objects, kept: Iterable[Mapping[str, Any]]
+    objects: clients.Objects, needed_kinds: Iterable[Mapping[str, Any]]
 ) -> Iterator[Key]:
-    """The kinds of parameters that are not among `kept`. PlacementPolicies are none: they belong to
-    people.
+    """The kinds of parameters that are not among `needed_kinds`, without PlacementPolicies, which
+    belong to people.
     """
-    names = {_OF_PEOPLE, *(each["metadata"]["name"] for each in kept)}
+    names = {_OF_PEOPLE, *(manifest["metadata"]["name"] for manifest in needed_kinds)}
     for item in _listed(objects, _EXTENSIONS, _DEFINITION, f"{PART_OF}=fairlead"):
         name = str(item["metadata"]["name"])
         if name.endswith(f".{PARAMETERS_GROUP}") and name not in names:

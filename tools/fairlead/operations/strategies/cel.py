@@ -71,9 +71,9 @@ class Cel:
 
     def superfluous(self, new: Revision, former: Revision | None) -> list[Key]:
         """See Strategy. The policies of the revision before stay."""
-        needed = [*new.objects, *(former.objects if former else ())]
+        manifests = [*new.objects, *(former.objects if former else ())]
         return [
-            *admission_objects.superseded(self._objects, needed),
+            *admission_objects.superseded(self._objects, manifests),
             *pod_objects.left(self._operation, new.objects),
         ]
 
@@ -88,9 +88,9 @@ class Cel:
     def require_served(self, new: Revision) -> None:
         """Raises UsageError if the API server does not serve a kind of admission policy."""
         api = clients.Objects(self._operation.cluster.kubeconfig)
-        served = {(kind.api_version, kind.name) for kind in api.kinds()}
-        for kind in sorted({each["kind"] for each in new.objects} & _SINCE.keys()):
-            if (admission_objects.ADMISSION, kind) not in served:
+        available = {(kind.api_version, kind.name) for kind in api.kinds()}
+        for kind in sorted({manifest["kind"] for manifest in new.objects} & _SINCE.keys()):
+            if (admission_objects.ADMISSION, kind) not in available:
                 raise UsageError(
                     f"the API server does not serve {kind} of {admission_objects.ADMISSION}, which "
                     f"Kubernetes has since {_SINCE[kind]}: use a newer cluster, or `--engine opa`"
@@ -137,9 +137,9 @@ class Cel:
         row = {"name": POLICIES, "status": "ok", "error": None, "used": True}
         try:
             compared = [
-                drift.compared(self._objects, each)
-                for each in read(config_map or {}).objects
-                if each["metadata"]["name"] != POLICIES
+                drift.compared(self._objects, manifest)
+                for manifest in read(config_map or {}).objects
+                if manifest["metadata"]["name"] != POLICIES
             ]
             comparison = drift.Comparison(tuple(compared))
         except FairleadError as error:
@@ -162,12 +162,12 @@ class Cel:
         """
         config_map = self._operation.config_map
         if config_map is not None and engine_names.of(config_map) not in engine_names.ASKED:
-            other = read(config_map)
+            recorded = read(config_map)
             self._operation.progress.update(
-                "policies", f"putting revision {other.revision} in force"
+                "policies", f"putting revision {recorded.revision} in force"
             )
-            self._bind(other)
-            self._drop_bindings(other)
+            self._bind(recorded)
+            self._drop_bindings(recorded)
 
     def _bind(self, new: Revision) -> None:
         """Have the bindings put the revision in force that the cluster has."""
@@ -181,7 +181,7 @@ class Cel:
             self._wait(admission_objects.prepared(new.objects), "enforces them")
             self._restore(new)
             moving = [
-                each for each in self._bindings(new) if not applying.is_applied(self._objects, each)
+                item for item in self._bindings(new) if not applying.is_applied(self._objects, item)
             ]
             if not moving:
                 self._require_recorded(new)
@@ -195,18 +195,18 @@ class Cel:
         """The revision's bindings; those of disabled intents are off."""
         disabled = Bindings(self._objects).disabled().records
         return [
-            switches.binding_off(each)
-            if each["metadata"]["labels"][INTENT_LABEL] in disabled
-            else each
-            for each in admission_objects.bindings(new.objects)
+            switches.binding_off(manifest)
+            if manifest["metadata"]["labels"][INTENT_LABEL] in disabled
+            else manifest
+            for manifest in admission_objects.bindings(new.objects)
         ]
 
-    def _prepare(self, new: Revision, chosen: Chosen = lambda manifest: True) -> None:
+    def _prepare(self, new: Revision, select: Chosen = lambda manifest: True) -> None:
         """Apply the chosen policies and parameters, and wait until the API server knows them."""
-        kinds = [each for each in admission_objects.definitions(new.objects) if chosen(each)]
+        kinds = [item for item in admission_objects.definitions(new.objects) if select(item)]
         self._operation.apply(kinds)
         custom_resources.wait(self._objects, kinds)
-        if prepared := [each for each in admission_objects.prepared(new.objects) if chosen(each)]:
+        if prepared := [item for item in admission_objects.prepared(new.objects) if select(item)]:
             self._operation.apply(prepared)
             self._wait(prepared, "knows the policies")
 
@@ -224,21 +224,21 @@ class Cel:
         """Delete the bindings of instances that are not in the revision, and wait until the API
         server enforces them no longer.
         """
-        bound = admission_objects.bindings(new.objects)
-        keys = admission_objects.other_keys(self._objects, admission_objects.BINDINGS, bound)
+        bindings = admission_objects.bindings(new.objects)
+        keys = admission_objects.other_keys(self._objects, admission_objects.BINDINGS, bindings)
         if keys:
             for key in keys:
                 self._operation.applier.delete(*key)
             dropped = [{"apiVersion": version, "kind": kind} for version, kind, *_ in keys]
             self._wait(dropped, "enforces no others")
 
-    def _wait(self, changed: Sequence[Mapping[str, Any]], what: str) -> None:
+    def _wait(self, changed: Sequence[Mapping[str, Any]], expectation: str) -> None:
         """Wait until the API server knows of all changes of objects of these kinds."""
-        self._operation.progress.update("policies", f"waiting until the API server {what}")
+        self._operation.progress.update("policies", f"waiting until the API server {expectation}")
         parameters = [
-            each for each in changed if each["apiVersion"].startswith(f"{PARAMETERS_GROUP}/")
+            item for item in changed if item["apiVersion"].startswith(f"{PARAMETERS_GROUP}/")
         ]
-        mutating = any(each["kind"].startswith("MutatingAdmissionPolicy") for each in changed)
+        mutating = any(item["kind"].startswith("MutatingAdmissionPolicy") for item in changed)
         with marker.placed(self._objects, mutating=mutating, parameters=parameters):
             pass
 
@@ -276,6 +276,6 @@ def _revision(
     policies: PolicySet, manifest: dict[str, Any], native: Sequence[dict[str, Any]]
 ) -> Revision:
     bindings = admission_objects.bindings(native)
-    before = [each for each in native if each not in bindings]
+    before = [entry for entry in native if entry not in bindings]
     guards = manifests.render_guards(policies.settings, policies.bundle)
     return Revision(policies, manifest, [*guards, *before, manifest, *map(dict, bindings)])

@@ -91,11 +91,11 @@ class Opa:
             self._deploy(new)
             return
         objects = self._operation.objects
-        before = {key_of(each): each for each in former.objects}
+        before = {key_of(manifest): manifest for manifest in former.objects}
         self._last = [
-            each
-            for each in new.objects
-            if before and each["kind"] in _CHANGED and before.get(key_of(each)) != each
+            manifest
+            for manifest in new.objects
+            if before and manifest["kind"] in _CHANGED and before.get(key_of(manifest)) != manifest
         ]
         self._stale = policy_status.annotation(objects)
         self._operation.progress.update("policies", f"applying revision {new.revision}")
@@ -119,12 +119,12 @@ class Opa:
         if operation.cluster.sidecar != self._sidecar:
             operation.cluster.choose(self._sidecar)
         objects = self._alone(new)
-        self._last = [each for each in objects if each["apiVersion"].startswith(_ADMISSION)]
-        others = [each for each in objects if each not in self._last]
-        policies = [each for each in others if each["metadata"]["name"] == POLICIES]
+        self._last = [item for item in objects if item["apiVersion"].startswith(_ADMISSION)]
+        earlier = [item for item in objects if item not in self._last]
+        policies = [item for item in earlier if item["metadata"]["name"] == POLICIES]
         later = self._in_force()
         self._stale = policy_status.annotation(operation.objects)
-        operation.apply(each for each in others if not later or each not in policies)
+        operation.apply(item for item in earlier if not later or item not in policies)
         if settings.certificates.by == "cert-manager":
             issued = rotate.issued(operation.objects, progress=operation.progress)
             self._credentials = self._credentials.having(issued)
@@ -152,7 +152,9 @@ class Opa:
         hold = operation.stack.enter_context
         self._certificate = hold(rotate.alone(operation.cluster, forbidden=False))
         if not self._certificate.alone:
-            operation.apply(each for each in new.objects if each["kind"] in ("Namespace", "Lease"))
+            operation.apply(
+                manifest for manifest in new.objects if manifest["kind"] in ("Namespace", "Lease")
+            )
             self._certificate = hold(rotate.alone(operation.cluster))
         present = deployed_state.credentials(operation.objects)
         if present in (None, self._credentials):
@@ -202,13 +204,13 @@ class Opa:
         if former is not None:
             return self._enforce_changes(new, former)
         operation, certificate = self._operation, self._certificate
-        asking = [each for each in self._last if each["metadata"]["name"] == WEBHOOKS]
+        asking = [manifest for manifest in self._last if manifest["metadata"]["name"] == WEBHOOKS]
         if operation.cluster.examined and asking:
             preflight.reach(operation.objects, asking[0], progress=operation.progress)
         issued = new.policies.settings.certificates.by == "cert-manager"
         if issued and certificate:  # it injects its CA a moment later, and until then nothing would
             certificate.trust_also(self._credentials.ca)
-        operation.apply(self._commented(each) for each in self._last)
+        operation.apply(self._commented(manifest) for manifest in self._last)
         if issued and certificate:
             certificate.trust_also(self._credentials.ca)
         access = new.policies.settings.access
@@ -218,12 +220,12 @@ class Opa:
 
     def _enforce_changes(self, new: Revision, former: Revision) -> list[str]:
         objects = self._operation.objects
-        present = {key_of(each) for each in new.objects}
-        gone = [key_of(each) for each in former.objects if key_of(each) not in present]
+        present = {key_of(entry) for entry in new.objects}
+        removed = [key_of(entry) for entry in former.objects if key_of(entry) not in present]
         try:
             for manifest in self._last:
                 drift.apply_exactly(objects, self._commented(manifest))
-            for version, kind, name, _ in gone if present else ():
+            for version, kind, name, _ in removed if present else ():
                 if kind in _CHANGED:
                     objects.delete(version, kind, name)
         except FairleadError as error:
@@ -245,11 +247,11 @@ class Opa:
             self._leave(keys)
             return []
         compared = [
-            drift.compared(operation.objects, each, self._credentials.tls.issuer)
-            for each in new.objects
-            if each["kind"] in _CHANGED
+            drift.compared(operation.objects, part, self._credentials.tls.issuer)
+            for part in new.objects
+            if part["kind"] in _CHANGED
         ]
-        webhooks = tuple(each for each in compared if each.kind in drift.WEBHOOKS)
+        webhooks = tuple(part for part in compared if part.kind in drift.WEBHOOKS)
         if self._restart:
             operation.cluster.restart(progress=operation.progress)
         return [

@@ -36,8 +36,8 @@ _LAST = ("v1", "ServiceAccount", OPA, NAMESPACE)
 def credentials(operation: Operation, settings: Settings) -> Credentials:
     """The deployed credentials, or new ones if there are none. Raises ApiServerError."""
     valid = settings.certificates.valid
-    there = None if operation.unprivileged else deployed_state.credentials(operation.objects)
-    present = there or Credentials.fresh(valid=valid)
+    deployed = None if operation.unprivileged else deployed_state.credentials(operation.objects)
+    present = deployed or Credentials.fresh(valid=valid)
     if present.remaining <= timedelta(0):  # nobody can be refused for it any more
         present = present.having(Tls.fresh(valid))
     return present.opening(token_scopes.wanted(settings))
@@ -63,18 +63,17 @@ def revision(
         policies.bundle,
         present,
         webhook_url=cluster.webhook_url(sidecar),
-        replicas=cluster.replicas,
         sidecar=sidecar,
     )
-    (manifest,) = (each for each in objects if each["metadata"]["name"] == POLICIES)
+    (manifest,) = (entry for entry in objects if entry["metadata"]["name"] == POLICIES)
     return Revision(policies, manifest, objects)
 
 
 def superfluous(operation: Operation, new: Revision, present: Credentials) -> list[Key]:
     """The objects of another sidecar and of policies that are gone, which a deployment deletes."""
     guards = drift.superseded(operation.cluster, operation.objects, present, new.objects)
-    names = {each["metadata"]["name"] for each in new.objects}
-    deployments = {each["metadata"]["name"] for each in new.objects if each["kind"] == "Deployment"}
+    names = {item["metadata"]["name"] for item in new.objects}
+    deployments = {item["metadata"]["name"] for item in new.objects if item["kind"] == "Deployment"}
     keys: list[Key] = [(*guard, None) for guard in guards]
     if KEEPER not in deployments:
         keys.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
@@ -91,7 +90,7 @@ def superfluous(operation: Operation, new: Revision, present: Credentials) -> li
     return keys
 
 
-def left(operation: Operation, needed: Iterable[dict[str, Any]]) -> list[Key]:
+def left(operation: Operation, manifests: Iterable[dict[str, Any]]) -> list[Key]:
     """The objects of a deployment with pods that a deployment without any leaves behind, in the
     order in which to delete them. The validating webhooks go first, as they would refuse pods
     without the mutating ones, and what they ask after all webhooks.
@@ -100,16 +99,16 @@ def left(operation: Operation, needed: Iterable[dict[str, Any]]) -> list[Key]:
     if config_map is None:
         return []
     # An interrupted deployment without pods may have left some, and the last one among them.
-    asked = engine_names.of(config_map) in engine_names.ASKED
-    if not asked and operation.objects.get(*_LAST) is None:
+    is_asked = engine_names.of(config_map) in engine_names.ASKED
+    if not is_asked and operation.objects.get(*_LAST) is None:
         return []
     policies = PolicySet.deployed(
         bundles.modules_of(config_map.get("data") or {}), drift.settings(config_map)
     )
     present = deployed_state.credentials(operation.objects) or NOBODY
     rendered = revision(cluster, policies, present, cluster.sidecar).objects
-    keys = {key_of(each) for each in needed}
-    return [key for each in reversed(rendered) if (key := key_of(each)) not in keys]
+    keys = {key_of(manifest) for manifest in manifests}
+    return [key for manifest in reversed(rendered) if (key := key_of(manifest)) not in keys]
 
 
 def unreadable(config_map: Mapping[str, Any]) -> Revision:

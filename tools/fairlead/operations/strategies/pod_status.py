@@ -88,8 +88,8 @@ def _policies(
 ) -> list[dict[str, Any]]:
     if not by_opa:
         return [_in_python(config_map, states)] if config_map else []
-    there = objects.get("v1", "Namespace", NAMESPACE) is not None
-    return policy_status.policies(objects) if there else []
+    is_deployed = objects.get("v1", "Namespace", NAMESPACE) is not None
+    return policy_status.policies(objects) if is_deployed else []
 
 
 def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[
     states = list(states)
     revision = bundles.revision(config_map.get("data") or {})
     errors = [state.rejected["error"] for state in states if state.rejected]
-    served = all(state.revision == revision for state in states)
-    state = "error" if errors else "ok" if served else "pending"
+    everywhere = all(state.revision == revision for state in states)
+    state = "error" if errors else "ok" if everywhere else "pending"
     name = config_map["metadata"]["name"]
     return {"name": name, "status": state, "error": next(iter(errors), None), "used": True}
 

@@ -56,8 +56,8 @@ class Deployed:
     def trouble(self) -> str | None:
         """Why there is no policy to decide by, or why a newer one may be missing."""
         if self.policies is None:
-            why = (self.rejected or {}).get("error")
-            return f"no policies: {why or self._watch.trouble or f'none in ConfigMap {POLICIES}'}"
+            error = (self.rejected or {}).get("error")
+            return f"no policies: {error or self._watch.trouble or f'none in ConfigMap {POLICIES}'}"
         return None
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:

@@ -1,0 +1,66 @@
+# METADATA
+# title: Customers
+# description: Whose workload it is, and what the law and contracts say about that customer.
+# schemas:
+#   - input: schema.placement
+package lib.workload_placement.customers
+
+import data.lib.values
+import data.lib.workload_placement.request
+import data.lib.workload_placement.world
+
+# METADATA
+# description: |
+#   The name of the customer, by the first of these that says it: an annotation of the workload, a label of it, an
+#   annotation of its namespace, a label of that. Undefined if none does.
+name := request.stated.customer if {
+	request.stated.customer != null
+} else := customer_name if {
+	customer_name := _namespace.annotations.customer
+	customer_name != null
+} else := customer_name if {
+	customer_name := _namespace.labels.customer
+	customer_name != null
+}
+
+_namespace := data.kubernetes.namespaces[request.namespace].metadata
+
+# METADATA
+# description: The customer with `jurisdictions` and `certifications`; undefined if it is not known or its data are wrong.
+customer := {"jurisdictions": _jurisdictions, "certifications": _certifications}
+
+_record := world.customers[name]
+
+_jurisdictions := values.texts(_record.jurisdictions)
+
+_certifications := values.texts(object.get(_record, "certifications", []))
+
+# METADATA
+# description: Why the customer is not known, as sentences.
+problems contains problem if {
+	not _is_named
+	problem := sprintf(
+		"the workload names no customer, and neither does namespace %s: set the annotation or label customer",
+		[values.shown(request.namespace)],
+	)
+}
+
+problems contains sprintf("customer %s is not known: it is not in placement.customers", [values.shown(name)]) if {
+	_is_named
+	not _is_known
+}
+
+problems contains sprintf("customer %s has no list of jurisdictions: set placement.customers.%s.jurisdictions", [values.shown(name), name]) if {
+	_is_known
+	not _jurisdictions
+}
+
+problems contains sprintf("the certifications of customer %s are no list of texts", [values.shown(name)]) if {
+	_jurisdictions
+	not _certifications
+}
+
+# Helpers, because a name or a record may be false.
+_is_named if name != null
+
+_is_known if _record != null

@@ -1,0 +1,48 @@
+package lib.workload_placement.division
+
+import data.lib.workload_placement.request
+
+spread_problems contains sprintf("min-clusters is %d, but the workload asks for %d", [request.least_clusters, count(request.requested)]) if {
+	count(request.requested) < request.least_clusters
+}
+
+# How remainders are rounded is unknown here, so each share counts rounded up.
+spread_problems contains problem if {
+	some name, share in _requested_shares
+	ceil(share) > request.most_pods
+	problem := sprintf("cluster %q would run %d replicas by its weight, and max-replicas-per-cluster allows %d", [name, ceil(share), request.most_pods])
+}
+
+# How remainders are rounded is unknown here, so enough clusters have to get a replica under any rounding.
+spread_problems contains problem if {
+	request.least_clusters <= count(request.requested)
+	request.least_clusters <= request.replicas
+	not _reach_enough
+	problem := sprintf(
+		"min-clusters is %d, but the weights give only %d of %d clusters a share of a whole replica: make them more equal",
+		[request.least_clusters, count(_whole_shares), count(request.requested)],
+	)
+}
+
+_reach_enough if count(_whole_shares) >= request.least_clusters
+
+# Of the rest, a cluster with a whole share gets one replica at most, and the others get what is left. By Webster's method
+# it can get more, but only before a cluster whose share is less than a third, a fifth ... of its own.
+_reach_enough if {
+	partly := [share | some share in _whole_shares; share > floor(share)]
+	rest := request.pods - sum([floor(share) | some share in _requested_shares])
+	count(_whole_shares) + rest >= request.least_clusters + count(partly)
+	sorted := sort([share | some share in _requested_shares])
+	last := count(sorted) - request.least_clusters
+	larger := array.slice(sorted, last + 1, count(sorted))
+	sum([floor(((share / sorted[last]) + 1) / 2) | some share in larger]) < request.pods
+}
+
+_whole_shares := [share | some share in _requested_shares; share >= 1]
+
+# What the weights give each cluster. Rounded, because the sum of weights such as 0.1 is not exact.
+_requested_shares := {name: share |
+	total := sum([weight | some weight in request.requested])
+	some name, weight in request.requested
+	share := round(((request.pods * weight) / total) * 1000000000) / 1000000000
+}

@@ -1,0 +1,59 @@
+package lib.workload_placement.division
+
+import data.lib.values
+import data.lib.workload_placement.eligibility
+import data.lib.workload_placement.request
+import data.lib.workload_placement.world
+
+# How the replicas have to be spread: over at least so many clusters, and at most so many in one. Workloads say it
+# themselves, or the settings do for all that do not ask for clusters. A setting is for workloads of any size, so it does not
+# want more clusters than there are replicas.
+_least_clusters := request.least_clusters if {
+	request.least_clusters
+} else := min([number, request.pods]) if {
+	number := values.whole(world.settings.minClusters)
+} else := 1
+
+_most_replicas := request.most_pods if {
+	request.most_pods
+} else := number if {
+	number := values.part_of(request.pods, world.settings.maxReplicasPerCluster)
+} else := request.pods
+
+# METADATA
+# description: Why the replicas cannot be spread as they have to be.
+spread_problems contains sprintf("min-clusters is %s: it is a whole number from 1 to 1000", [values.shown(value)]) if {
+	value := request.stated["min-clusters"]
+	not request.least_clusters
+}
+
+spread_problems contains problem if {
+	value := request.stated["max-replicas-per-cluster"]
+	not request.most_pods
+	problem := sprintf("max-replicas-per-cluster is %s: it is a whole number from 1, or a percentage such as 50%%", [values.shown(value)])
+}
+
+spread_problems contains sprintf("min-clusters is %d, but there are only %d replicas", [request.least_clusters, request.pods]) if {
+	request.least_clusters > request.pods
+}
+
+spread_problems contains problem if {
+	not request.requested
+	count(eligibility.allowed) > 0
+	count(eligibility.allowed) < _least_clusters
+	problem := sprintf(
+		"it has to run on at least %d clusters, and may run only on %s",
+		[_least_clusters, values.listed(eligibility.allowed)],
+	)
+}
+
+spread_problems contains problem if {
+	not request.requested
+	room := _most_replicas * count(eligibility.allowed)
+	room > 0
+	room < request.pods
+	problem := sprintf(
+		"at most %d replicas may run in one cluster, so %d allowed clusters take only %d of %d",
+		[_most_replicas, count(eligibility.allowed), room, request.pods],
+	)
+}

@@ -1,0 +1,136 @@
+package lib.workload_placement.request
+
+import data.lib.quantities
+import data.lib.resources
+import data.lib.values
+
+_most_resources := 32
+
+_most_clusters := 1000
+
+# METADATA
+# description: How many pods the workload runs at the same time.
+default replicas := 1
+
+replicas := _stated_replicas if _is_count(_stated_replicas)
+
+_stated_replicas := input.resource.spec[_replicas_field]
+
+_replicas_field := "parallelism" if {
+	input.resource.kind == "Job"
+} else := "replicas"
+
+# METADATA
+# description: |
+#   How many pods are divided among clusters. A workload that is scaled to zero gets the clusters that it needs later.
+pods := replicas if {
+	replicas > 0
+} else := least_clusters if {
+	least_clusters
+} else := 1
+
+# METADATA
+# description: On how many clusters the workload says that it has to run, at least; undefined if it does not say it.
+least_clusters := number if {
+	number := values.whole(stated["min-clusters"])
+	number <= _most_clusters
+}
+
+# METADATA
+# description: How many pods the workload says that may run in a cluster, at most; undefined if it does not say it.
+most_pods := values.part_of(pods, stated["max-replicas-per-cluster"])
+
+# METADATA
+# description: The spec of its pods; empty if it has none.
+pod_spec := spec if {
+	spec := object.get(input.resource, array.concat(_template_path, ["spec"]), {})
+	spec != null
+} else := {}
+
+# Custom resources that run pods have their template where a Deployment has it.
+_template_path := ["spec", "jobTemplate", "spec", "template"] if {
+	input.resource.kind == "CronJob"
+} else := [] if {
+	input.resource.kind == "Pod"
+} else := ["spec", "template"]
+
+# METADATA
+# description: What all pods request together of each resource, in billionths of its unit.
+demand := {name: amount |
+	some name, of_pod in requests
+	amount := of_pod * replicas
+	amount > 0
+}
+
+# METADATA
+# description: What each pod requests of each resource, in billionths of its unit. Of too many resources, none is counted.
+requests := {name: amount |
+	count(_resource_names) <= _most_resources
+	some name in _resource_names
+	amount := resources.total_of(pod_spec, "requests", name)
+	amount > 0
+}
+
+_resource_names := {quantity.resource | some quantity in _quantities}
+
+_quantities := [{"resource": resource, "value": value} |
+	some list in ["containers", "initContainers"]
+	some container in pod_spec[list]
+	some kind in ["limits", "requests"]
+	some resource, value in container.resources[kind]
+]
+
+# METADATA
+# description: Why the workload cannot be read.
+problems contains "input.resource is no object" if not _is_resource
+
+_is_resource if is_object(input.resource)
+
+problems contains sprintf("%s is no object", [concat(".", path)]) if {
+	_is_resource
+	some path in _objects
+	part := object.get(input.resource, path, null)
+	part != null
+	not is_object(part)
+}
+
+_objects := [
+	["metadata"],
+	["metadata", "annotations"],
+	["metadata", "labels"],
+	["spec"],
+	_template_path,
+	array.concat(_template_path, ["spec"]),
+]
+
+problems contains sprintf("metadata.namespace is %s, which is no name", [values.shown(namespace)]) if not is_string(namespace)
+
+problems contains sprintf("the number of replicas is %s: it is a whole number from 0 to 1000000", [values.shown(_stated_replicas)]) if {
+	_stated_replicas != null
+	not _is_count(_stated_replicas)
+}
+
+problems contains sprintf("%s is no list of containers", [concat(".", array.concat(_template_path, ["spec", list]))]) if {
+	some list in ["containers", "initContainers"]
+	containers := pod_spec[list]
+	containers != null
+	not is_array(containers)
+}
+
+problems contains sprintf("a container has %s %s, which is no quantity: write it like 500m or 1Gi", [quantity.resource, values.shown(quantity.value)]) if {
+	some quantity in _quantities
+	not _is_quantity(quantity.value)
+}
+
+problems contains sprintf("its pods request %d resources: at most %d", [count(_resource_names), _most_resources]) if {
+	count(_resource_names) > _most_resources
+}
+
+_is_quantity(value) if quantities.nano(value) >= 0
+
+_is_count(number) if {
+	values.is_short(number)
+	number >= 0
+	number <= 1000000
+	number == floor(number)
+}

@@ -1,0 +1,44 @@
+"""Prints what `fairlead place` could not place, and what `fairlead place --apply` did in the host
+cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from fairlead.analysis.place import Result
+from fairlead.cli import output as out
+
+if TYPE_CHECKING:
+    from fairlead.federation.karmada_policies import Report
+
+_COLUMNS = ("cluster", "kind", "namespace", "name", "action")
+
+
+def emit_errors(result: Result) -> None:
+    """Print the errors of workloads that have no clusters."""
+    for placement in result.placements:
+        for text in placement.sentences:
+            out.error(f"{placement.title}: {text}")
+
+
+def emit(report: Report, *, unchanged: bool = True, printed: Collection[str] = ()) -> None:
+    """Print what became of each policy, also of those that are `unchanged`, and the problems that
+    were not `printed` before.
+    """
+    rows = [
+        {
+            "cluster": report.host,
+            "kind": outcome.kind,
+            "namespace": outcome.namespace,
+            "name": outcome.name,
+            "action": outcome.action,
+        }
+        for outcome in report.outcomes
+        if unchanged or outcome.action != "unchanged"
+    ]
+    if rows or unchanged:
+        out.emit(rows, "table", out.rows(None, _COLUMNS, rows))
+    for problem in report.problems:
+        if problem not in printed:
+            out.error(problem)
