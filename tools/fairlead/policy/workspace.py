@@ -88,6 +88,7 @@ def require_good(
 
     With `remembering`, policies that passed before with the same OPA are not tested again.
     """
+    progress.update("policies", "checking and testing")
     with of(policies) as workspace:
         try:
             contract.require(workspace.examples, progress)  # before others say it in OPA's words

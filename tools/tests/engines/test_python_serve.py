@@ -23,7 +23,7 @@ from webhook_process import HOUR, Served, serving, write_certificate
 from fairlead.cli.processes.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.engines.serving.connections import HEAD, listening
+from fairlead.engines.python.serving.connections import HEAD, listening
 from fairlead.opa.arguments import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 
