@@ -24,8 +24,9 @@ from typing import Any
 from fairlead.common import files, paths
 from fairlead.common.progress import Progress
 from fairlead.opa.arguments import LARGEST_REVIEW
-from fairlead.policy import bundles, staging
+from fairlead.policy import staging
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings, Toleration
 from lab.fuzz import limits
 from lab.fuzz.bodies import LABEL, NAMESPACES, Body, bodies, shallow
@@ -70,7 +71,7 @@ def run(
     totals: Search[Body] = Search()
     memory = 0
     for name, settings in PROFILES.items():
-        bundle = spoil(staging.stage(bundles.bundle(settings, policies), progress))
+        bundle = spoil(staging.stage(PolicySet.load(settings, policies).bundle, progress))
         data = {
             "kubernetes/namespaces": {
                 name: {"metadata": {"name": name, **part}} for name, part in NAMESPACES.items()

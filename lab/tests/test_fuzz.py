@@ -21,6 +21,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.commands.fuzz import command
 from lab.fuzz import guard, limits, load, reviews, scoped_requests
@@ -209,7 +210,7 @@ def test_malformed_reviews_are_answered_well() -> None:
 
 
 def test_policies_that_only_warn_are_found() -> None:
-    lax = bundles.bundle(Settings.model_validate({"enforcement": "warn"}))
+    lax = PolicySet.load(Settings.model_validate({"enforcement": "warn"})).bundle
     result = reviews.run(examples=1_500, seed=SEED, progress=Progress(), spoil=lambda _: lax)
     assert result["why"]
     assert result["example"]
@@ -316,8 +317,7 @@ def test_what_exceeds_its_limit_is_ended_where_this_machine_can() -> None:
 
 
 def test_limits_are_those_of_the_manifests() -> None:
-    bundle = bundles.bundle(Settings())
-    objects = manifests.render_objects(Settings(), bundle, Credentials.fresh())
+    objects = manifests.render_objects(PolicySet.load(Settings()), Credentials.fresh())
     deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
     shown = {
         container["name"]: container["resources"]["limits"]

@@ -64,7 +64,7 @@ def deploy(
         bundle_following.require_no_bundles(operation.objects, bundle_following.DEPLOY)
         former = engine_names.of(operation.config_map)
         strategy = strategies.named(operation, engine or former, sidecar)
-        if not tested and (policies.settings.policies or policies.folder is not None):
+        if not tested and policies.has_own:
             workspace.require_good(policies, progress, remembering=True)
         new = strategy.render(policies)
         _require_accepted(operation, new)

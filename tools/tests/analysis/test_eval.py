@@ -16,7 +16,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from lab import coverage
 from lab.coverage import Coverage
 
@@ -456,5 +456,5 @@ def test_files_that_are_not_formatted_are_listed(tmp_path: Path) -> None:
 
 
 def test_our_own_policies_pass() -> None:
-    cli.check(bundles.folder(), paths.root() / "tools" / "schemas")
-    assert cli.fmt(bundles.folder()) == []
+    cli.check(policy_files.builtin(), paths.root() / "tools" / "schemas")
+    assert cli.fmt(policy_files.builtin()) == []

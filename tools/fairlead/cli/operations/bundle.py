@@ -19,7 +19,8 @@ from fairlead.distribution import archives, component, configuration, contents, 
 from fairlead.distribution.archives import NAMES, POLICIES
 from fairlead.distribution.configuration import PERSISTED, Following
 from fairlead.distribution.repositories import Repository
-from fairlead.policy import bundles, tables
+from fairlead.policy import policy_files, tables
+from fairlead.policy.policy_set import PolicySet
 
 _scope = click.option(
     "--scope",
@@ -80,13 +81,14 @@ def build(
     data. The same content gives the same bytes.
     """
     settings = options.load(settings_file)
+    policies = PolicySet.load(settings, policies_folder, further=[policy_files.SIGNED])
     if data_files or namespaces:
-        active = bundles.bundle(settings, policies_folder).active(settings)
-        labels = sorted([settings.namespace_label, *tables.namespace_labels(active, settings)])
+        read = tables.namespace_labels(policies.active, settings)
+        labels = sorted([settings.namespace_label, *read])
         archive = contents.data(contents.documents(data_files, namespaces, labels))
     else:
         with out.progress() as progress:
-            archive = contents.policies(settings, policies_folder, progress)
+            archive = contents.policies(policies, progress)
     _write(target, archive.packed())
     out.line(f"{target}: {archive.name}, revision {archive.revision}")
 

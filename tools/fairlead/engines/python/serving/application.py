@@ -31,6 +31,7 @@ from fairlead.engines.python.serving.connections import GRACE
 from fairlead.engines.python.serving.deployed import Deployed
 from fairlead.engines.python.serving.namespaces import Labels, Namespaces
 from fairlead.engines.python.serving.reports import Reports
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class Application:
 
 class _Worker:
     def __init__(self, settings: Settings | None, kubeconfig: Path | None, folder: Path) -> None:
-        self._fixed = decisions.of_folder(settings) if settings else None
+        self._fixed = decisions.of_policies(PolicySet.load(settings)) if settings else None
         self._deployed = None if settings else Deployed(kubeconfig, self._report)
         self._namespaces = Namespaces(kubeconfig, metrics.WATCHED)
         self._reports = Reports(folder)
