@@ -102,14 +102,14 @@ def bundle(
     """
     unset = _unset(settings, source, queries=queries, signed=signed)
     active = unset.active(settings)
-    made = {INTENTS: intents_module(active)}
+    modules = {INTENTS: intents_module(active)}
     if SETTINGS in unset.modules:
-        made[SETTINGS] = _with_settings(
+        modules[SETTINGS] = _with_settings(
             unset.modules[SETTINGS],
             settings_document(settings, active),
             unset.sources[SETTINGS],
         )
-    return Bundle({**unset.modules, **made}, unset.sources)
+    return Bundle({**unset.modules, **modules}, unset.sources)
 
 
 def examples(settings: Settings, source: Path | None = None) -> Settings:
@@ -117,13 +117,13 @@ def examples(settings: Settings, source: Path | None = None) -> Settings:
     `settings` do not switch off, with parameters that are examples. Raises InputError.
     """
     off = settings.disabled()
-    chosen = dict(off)
-    for place in folders(settings, source):
-        for intent in intents.in_folder(place):
+    instances = dict(off)
+    for folder in folders(settings, source):
+        for intent in intents.in_folder(folder):
             if intent.name not in off:
-                chosen[intent.name] = IntentSettings(parameters=intent.example())
+                instances[intent.name] = IntentSettings(parameters=intent.example())
     services = {service.setting: getattr(settings, service.setting) for service in SERVICES}
-    return Settings(policies=settings.policies, intents=chosen, **services)
+    return Settings(policies=settings.policies, intents=instances, **services)
 
 
 def _unset(settings: Settings, source: Path | None, *, queries: bool, signed: bool) -> Bundle:
@@ -135,8 +135,8 @@ def _unset(settings: Settings, source: Path | None, *, queries: bool, signed: bo
     }
     modules = {key: _text(path) for key, path in sources.items()}
     unused = unused_libraries(modules)
-    kept = {key: text for key, text in modules.items() if key not in unused}
-    return Bundle(kept, {key: sources[key] for key in kept})
+    remaining = {key: text for key, text in modules.items() if key not in unused}
+    return Bundle(remaining, {key: sources[key] for key in remaining})
 
 
 def _text(path: Path) -> str:
@@ -150,11 +150,11 @@ def _text(path: Path) -> str:
 def unused_libraries(modules: Mapping[str, str]) -> set[str]:
     """The keys of the modules below `lib` that no others use, directly or through one another."""
     texts = [text for key, text in modules.items() if not _is_library(key)]
-    used: set[str] = set()
-    while new := {name for text in texts for name in _LIBRARY.findall(text)} - used:
-        used |= new
+    libraries: set[str] = set()
+    while new := {name for text in texts for name in _LIBRARY.findall(text)} - libraries:
+        libraries |= new
         texts = [text for key, text in modules.items() if _library_of(key) in new]
-    return {key for key in modules if _is_library(key) and _library_of(key) not in used}
+    return {key for key in modules if _is_library(key) and _library_of(key) not in libraries}
 
 
 def _is_library(key: str) -> bool:
@@ -168,10 +168,10 @@ def _library_of(key: str) -> str:
 
 def folders(settings: Settings, source: Path | None = None) -> list[Path]:
     """The folders of policies: first the one with main.rego, then those of users, each once."""
-    whole = source is not None and (source / MAIN).is_file()
+    is_complete = source is not None and (source / MAIN).is_file()
     further = [Path(path) for path in settings.policies]
-    further += [source] if source is not None and not whole else []
-    first = source if source is not None and whole else folder()
+    further += [source] if source is not None and not is_complete else []
+    first = source if source is not None and is_complete else folder()
     return list(dict.fromkeys(path.resolve() for path in (first, *further)))
 
 
@@ -181,7 +181,7 @@ def placed(settings: Settings, source: Path | None) -> tuple[Settings, Path | No
     """
     if source is not None and (source / MAIN).is_file():
         return settings, source.resolve()
-    places = [str(place) for place in folders(settings, source)[1:]]
+    places = [str(folder) for folder in folders(settings, source)[1:]]
     return settings.model_copy(update={"policies": places}), None
 
 
@@ -192,25 +192,25 @@ def module_files(
     only with `signed`. Raises InputError.
     """
     modules: dict[str, Path] = {}
-    for number, place in enumerate(folders(settings, source)):
+    for number, folder_ in enumerate(folders(settings, source)):
         off = {
             intent.package
-            for intent in intents.in_folder(place)
+            for intent in intents.in_folder(folder_)
             if not settings.instances(intent.name, default=intent.facts.enabled)
         }
         if not number:
-            wanted = settings.services()
-            off |= {service.setting for service in SERVICES if service not in wanted}
+            services = settings.services()
+            off |= {service.setting for service in SERVICES if service not in services}
         if not number and not queries:
             off.add(QUERIES)
         if not number and not signed:
             off.add(SIGNED)
-        taken = {key.split(".")[0] for key in modules}
-        for path in _policy_files(place):
-            parts = path.relative_to(place).parts
-            if parts[0] in off or path in [place / name for name in FILE_MODULES]:
+        packages = {key.split(".")[0] for key in modules}
+        for path in _policy_files(folder_):
+            parts = path.relative_to(folder_).parts
+            if parts[0] in off or path in [folder_ / name for name in FILE_MODULES]:
                 continue
-            if number and (len(parts) == 1 or parts[0] in taken):
+            if number and (len(parts) == 1 or parts[0] in packages):
                 raise InputError(
                     path,
                     "is in no folder of its own: put it into a folder named like its package"
@@ -234,23 +234,23 @@ def _is_kept(parts: Sequence[str]) -> bool:
     return parts[1] in _KEPT
 
 
-def _policy_files(place: Path) -> list[Path]:
+def _policy_files(root: Path) -> list[Path]:
     """The modules below a folder. Raises InputError for data, and for other FILE_MODULES."""
-    for path in sorted(place.rglob("*")):
-        parts = path.relative_to(place).parts
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
         if path.suffix in (".json", ".yaml", ".yml") and not _is_kept(parts):
             raise InputError(
                 path,
                 "no deployment takes data from here: put it into a ConfigMap, labelled as data",
             )
     for name in FILE_MODULES:
-        module = place / name
+        module = root / name
         if module.exists() and module.read_bytes() != (folder() / name).read_bytes():
             raise InputError(
                 module,
                 f"differs from {folder() / name}, which protects OPA: change it there, then deploy",
             )
-    return sorted(place.rglob("*.rego"))
+    return sorted(root.rglob("*.rego"))
 
 
 def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[str, Any]:
@@ -264,20 +264,24 @@ def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[st
         "node_label": settings.node_label,
         "pod_selector": settings.pod_selector,
         "enforcement": {
-            one.name: mode for one in active if (mode := settings.mode(one.name)) != "deny"
+            instance.name: mode
+            for instance in active
+            if (mode := settings.mode(instance.name)) != "deny"
         },
         "parameters": {
-            one.intent.package: dict(one.parameters) for one in active if one.has_intents_name
+            instance.intent.package: dict(instance.parameters)
+            for instance in active
+            if instance.has_intents_name
         },
         "instances": {
-            one.name: {one.intent.package: dict(one.parameters)}
-            for one in active
-            if not one.has_intents_name
+            instance.name: {instance.intent.package: dict(instance.parameters)}
+            for instance in active
+            if not instance.has_intents_name
         },
         "exempt": {
-            one.name: {"users": one.exempt.users, "groups": one.exempt.groups}
-            for one in active
-            if one.exempt.users or one.exempt.groups
+            instance.name: {"users": instance.exempt.users, "groups": instance.exempt.groups}
+            for instance in active
+            if instance.exempt.users or instance.exempt.groups
         },
         "default_pool": settings.default_pool or "",
         "pools": pools,
@@ -296,12 +300,12 @@ def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:
     """
     digests = json.dumps(sorted(map(_sha256, tokens)))
     text = f"{files.read_text(folder() / AUTHZ)}\ntoken_digests := {{{digests[1:-1]}}}\n"
-    opened = {
+    paths = {
         _sha256(token): SCOPES[name].opened for name, valid in scoped.items() for token in valid
     }
-    if not opened:
+    if not paths:
         return text
-    return f"{text}\nscoped_requests := {json.dumps(opened, sort_keys=True)}\n"
+    return f"{text}\nscoped_requests := {json.dumps(paths, sort_keys=True)}\n"
 
 
 def _sha256(token: str) -> str:
@@ -321,7 +325,7 @@ def _with_settings(text: str, document: Mapping[str, Any], path: Path) -> str:
                 "keep one",
             )
         before, after = text[: matches[0].start()], text[matches[0].end() :]
-        written = json.dumps(value, sort_keys=True)
-        written = f"object.union({{}}, {written})" if name in _UNTYPED else written
-        text = f"{before}{name} := {written}{after}"
+        literal = json.dumps(value, sort_keys=True)
+        literal = f"object.union({{}}, {literal})" if name in _UNTYPED else literal
+        text = f"{before}{name} := {literal}{after}"
     return text

@@ -66,14 +66,14 @@ class Request(_Strict):
 
     @model_validator(mode="after")
     def _objects(self) -> Request:
-        needed = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(
+        required = {"UPDATE": ("object", "oldObject"), "DELETE": ("oldObject",)}.get(
             self.operation, ("object",)
         )
         objects = {"object": self.object, "oldObject": self.old_object, "parent": self.parent}
         for name, value in objects.items():
-            if name != "parent" and (name in needed) != (value is not None):
+            if name != "parent" and (name in required) != (value is not None):
                 raise ValueError(
-                    f"{self.operation} {'needs an' if name in needed else 'has no'} {name}"
+                    f"{self.operation} {'needs an' if name in required else 'has no'} {name}"
                 )
             for key in ("apiVersion", "kind"):
                 if value is not None and not isinstance(value.get(key), str):
@@ -178,34 +178,34 @@ def load(
     settings = settings or Settings()
     sources = _sources(path, settings, folder)
     project = (bundles.folders(settings, folder)[0], bundles.folder().resolve(), _shared())
-    own = settings.model_copy(update={"policies": []})
-    own_intents = _intents(own, folder)
+    own_settings = settings.model_copy(update={"policies": []})
+    own_intents = _intents(own_settings, folder)
     all_intents = _intents(settings, folder) if settings.policies else own_intents
     cases: list[Case] = []
-    others = False
-    seen: dict[str, str] = {}
+    is_foreign = False
+    places: dict[str, str] = {}
     for source in sources:
         for document in listed(source):
             if is_of_placement(document):
-                others = True
+                is_foreign = True
                 continue
             is_own = any(map(source.resolve().is_relative_to, project))
             case = _case(
                 document,
-                own if is_own else settings,
+                own_settings if is_own else settings,
                 own_intents if is_own else all_intents,
             )
             if path is None and case.intent in settings.disabled():
                 continue
-            where = f"{case.path}:{case.line}"
-            if case.name in seen:
+            location = f"{case.path}:{case.line}"
+            if case.name in places:
                 raise InputError(
-                    where,
-                    f"the name {case.name!r} is used at {seen[case.name]}, too: names are unique",
+                    location,
+                    f"the name {case.name!r} is used at {places[case.name]}, too: names are unique",
                 )
-            seen[case.name] = where
+            places[case.name] = location
             cases.append(case)
-    if not (cases or others):
+    if not (cases or is_foreign):
         raise UsageError("no intent in force has a case: write one, or name others with --cases")
     return cases
 
@@ -215,12 +215,12 @@ def require_known(cases: Iterable[Case], settings: Settings, folder: Path | None
     would decide. The arguments are those of `load`.
     """
     places = bundles.folders(settings, folder)
-    known = {intent.name for place in places for intent in intents.in_folder(place)}
+    names = {intent.name for source in places for intent in intents.in_folder(source)}
     for case in cases:
-        if case.intent not in known:
-            close = difflib.get_close_matches(case.intent, known, 1)
-            listed = ", ".join(sorted(known))
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {listed}"
+        if case.intent not in names:
+            close = difflib.get_close_matches(case.intent, names, 1)
+            listing = ", ".join(sorted(names))
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {listing}"
             problem = f"intent: there is no intent {case.intent!r}: {hint}"
             raise InputError(case.path, problem, line=case.line)
 
@@ -229,7 +229,7 @@ def _sources(path: Path | None, settings: Settings, source: Path | None) -> list
     if path is not None:
         return in_path(path)
     places = bundles.folders(settings, source)
-    policies = (path for place in places for path in sorted(place.glob("*/")))
+    policies = (path for folder in places for path in sorted(folder.glob("*/")))
     return list(dict.fromkeys(source for policy in policies for source in of_policy(policy)))
 
 
@@ -282,7 +282,7 @@ def _intents(settings: Settings, folder: Path | None) -> list[Intent]:
     return [intent for place in places for intent in intents.in_folder(place)]
 
 
-def _case(document: files.Document, base: Settings, every: Sequence[Intent]) -> Case:
+def _case(document: files.Document, base: Settings, intents: Sequence[Intent]) -> Case:
     _check_keys(document, _KEYS, "a case")
     for key in ("name", "intent"):
         value = document.value.get(key)
@@ -291,7 +291,7 @@ def _case(document: files.Document, base: Settings, every: Sequence[Intent]) -> 
                 document.path, f"{key}: every case needs one, as text", line=document.line([key])
             )
     part = _part(document, "settings")
-    settings = loading.parse(part, every) if part else Settings()
+    settings = loading.parse(part, intents) if part else Settings()
     settings = settings.model_copy(
         update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
     )
@@ -337,16 +337,16 @@ def _parsed(document: files.Document, model: type[_Part]) -> _Part:
 
 
 def _check_keys(
-    document: files.Document, known: Mapping[str, Any] | list[str] | tuple[str, ...], what: str
+    document: files.Document, keys: Mapping[str, Any] | list[str] | tuple[str, ...], title: str
 ) -> None:
-    """Raises InputError if the document is not a mapping or has other keys than `known`."""
+    """Raises InputError if the document is not a mapping or has other keys than `keys`."""
     if not isinstance(document.value, dict):
         raise InputError(
-            document.path, f"{what} is a mapping with {', '.join(known)}", line=document.line(())
+            document.path, f"{title} is a mapping with {', '.join(keys)}", line=document.line(())
         )
     for key in document.value:
-        if key not in known:
+        if key not in keys:
             line = document.line([key])
             raise InputError(
-                document.path, f"unknown key {key!r}: {what} has {', '.join(known)}", line=line
+                document.path, f"unknown key {key!r}: {title} has {', '.join(keys)}", line=line
             )

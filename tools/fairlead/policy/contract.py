@@ -47,22 +47,22 @@ def require(settings: Settings, source: Path | None, progress: Progress) -> None
     active = bundle.active(settings)
     places = bundles.folders(settings, source)
     problems = [
-        *(problem for place in places for problem in _of_modules(place)),
+        *(problem for folder in places for problem in _of_modules(folder)),
         *_of_schemas(places, progress),
         *_of_decisions(bundle, active, progress),
-        *(problem for one in active for problem in _of_reads(one, bundle)),
-        *(problem for one in active for problem in _of_cases(one)),
-        *(problem for one in active for problem in _of_engines(one.intent)),
+        *(problem for instance in active for problem in _of_reads(instance, bundle)),
+        *(problem for instance in active for problem in _of_cases(instance)),
+        *(problem for instance in active for problem in _of_engines(instance.intent)),
     ]
     if problems:
         raise FairleadError("\n".join(problems))
 
 
-def _of_modules(place: Path) -> Iterator[str]:
+def _of_modules(folder_: Path) -> Iterator[str]:
     """What is wrong with where modules stand, and with what they are called."""
-    known = {intent.package for intent in intents.in_folder(place)}
-    for path in sorted(place.glob("*/**/*.rego")):
-        folder = path.relative_to(place).parts[0]
+    packages = {intent.package for intent in intents.in_folder(folder_)}
+    for path in sorted(folder_.glob("*/**/*.rego")):
+        folder = path.relative_to(folder_).parts[0]
         text = files.read_text(path)
         package = PACKAGE.search(text)
         of_service = package and (folder, package[1]) in _SERVICES
@@ -76,7 +76,7 @@ def _of_modules(place: Path) -> Iterator[str]:
             yield (
                 f"{path}: package {name} is in the folder {folder}: call it {expected}, or move it"
             )
-        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in known:
+        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in packages:
             yield (
                 f"{path}: has a decision, but there is no {intent_file.FILE} beside it, which says "
                 "what is asked about: nothing would ask for it"
@@ -85,8 +85,8 @@ def _of_modules(place: Path) -> Iterator[str]:
 
 def _of_schemas(places: Sequence[Path], progress: Progress) -> Iterator[str]:
     """What is wrong with the schemas of parameters, and with their examples."""
-    every = [intent for place in places for intent in intents.in_folder(place)]
-    for intent, mistake in parameter_rules.unstructural(every, progress):
+    all_intents = [intent for folder in places for intent in intents.in_folder(folder)]
+    for intent, mistake in parameter_rules.unstructural(all_intents, progress):
         yield f"{intent.source}:{intent.line(mistake.location)}: {mistake.text}"
 
 
@@ -103,40 +103,40 @@ def _of_decisions(
         )
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
-    for one in active:
-        where, decision = one.intent.module, types.get(one.name)
+    for instance in active:
+        source, decision = instance.intent.module, types.get(instance.name)
         if decision is None:
             yield (
-                f"{where}: has no `decision` about a request that it has no say in: define "
+                f"{source}: has no `decision` about a request that it has no say in: define "
                 '`decision := {"deny": deny, "patch": [], "warn": set()}`, and `deny` as a set'
             )
             continue
         for key, (expected, words) in _TYPES.items():
             if key not in decision:
-                yield f"{where}: its decision has no {key!r}: it has to be {words}"
+                yield f"{source}: its decision has no {key!r}: it has to be {words}"
             elif decision[key]["type"] != expected:
                 kind = decision[key]["type"]
-                yield f"{where}: decision.{key} is of type {kind}: it has to be {words}"
+                yield f"{source}: decision.{key} is of type {kind}: it has to be {words}"
             elif decision[key]["items"]:
                 yield (
-                    f"{where}: decision.{key} is not empty for a request that no policy has a say "
+                    f"{source}: decision.{key} is not empty for a request that no policy has a say "
                     f"in (a CREATE of kind Nothing of fairlead.dev): check the kind of the object"
                 )
         for key in sorted(decision.keys() - _TYPES.keys()):
-            yield f"{where}: its decision has an unknown key {key!r}: remove it"
+            yield f"{source}: its decision has an unknown key {key!r}: remove it"
 
 
-def _of_reads(one: Instance, bundle: bundles.Bundle) -> Iterator[str]:
+def _of_reads(instance: Instance, bundle: bundles.Bundle) -> Iterator[str]:
     """The parameters that an intent reads and that its intent.yaml does not have. They would be
     undefined, so that rules that read them decide nothing.
     """
-    known = list(one.intent.facts.parameters.get("properties", {}))
-    read = re.compile(rf"\bsettings\.parameters\.{one.intent.package}\.(\w+)")
+    names = list(instance.intent.facts.parameters.get("properties", {}))
+    pattern = re.compile(rf"\bsettings\.parameters\.{instance.intent.package}\.(\w+)")
     for key, text in sorted(bundle.modules.items()):
-        for match in read.finditer(text):
-            if match[1] not in known:
+        for match in pattern.finditer(text):
+            if match[1] not in names:
                 line = text.count("\n", 0, match.start()) + 1
-                close = difflib.get_close_matches(match[1], known, 1)
+                close = difflib.get_close_matches(match[1], names, 1)
                 hint = f"did you mean {close[0]!r}?" if close else "add it to parameters"
                 yield (
                     f"{bundle.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
@@ -156,13 +156,15 @@ def _of_engines(intent: Intent) -> Iterator[str]:
             )
 
 
-def _of_cases(one: Instance) -> Iterator[str]:
-    place = Path(one.intent.source).parent
+def _of_cases(instance: Instance) -> Iterator[str]:
+    folder = Path(instance.intent.source).parent
     if not any(
-        re.search(rf"^\s*(- )?intent: *{re.escape(one.intent.name)}\s*$", path.read_text(), re.M)
-        for path in cases.of_policy(place)
+        re.search(
+            rf"^\s*(- )?intent: *{re.escape(instance.intent.name)}\s*$", path.read_text(), re.M
+        )
+        for path in cases.of_policy(folder)
     ):
         yield (
-            f"{place}: the intent {one.intent.name} has no case: add one to {place / 'cases'}, "
-            "such as `fairlead new policy` writes"
+            f"{folder}: the intent {instance.intent.name} has no case: add one to "
+            f"{folder / 'cases'}, such as `fairlead new policy` writes"
         )

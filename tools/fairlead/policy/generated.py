@@ -19,15 +19,15 @@ def texts(folders: Iterable[Path], settings: Settings) -> dict[Path, str]:
     """The files of these folders of policies, and what they should hold. Cases may name the
     policies of the settings, too. Raises InputError.
     """
-    made: dict[Path, str] = {}
+    pages: dict[Path, str] = {}
     for folder in folders:
         schema = intent_file.schema_path(folder)
-        made |= {schema: intent_file.json_schema()} if schema.is_file() else {}
+        pages |= {schema: intent_file.json_schema()} if schema.is_file() else {}
         if folder.resolve() == bundles.folder().resolve():
-            made |= _of_project()
+            pages |= _of_project()
         else:
-            made |= _pages(folder, settings)
-    return made
+            pages |= _pages(folder, settings)
+    return pages
 
 
 def _of_project() -> dict[Path, str]:
@@ -68,15 +68,15 @@ def outdated(texts: Mapping[Path, str]) -> dict[Path, str]:
     }
 
 
-def _listed(page: Path, every: Iterable[Intent]) -> str:
+def _listed(page: Path, intents: Iterable[Intent]) -> str:
     """The page with a section for each intent between the marks. Raises InputError."""
     text = files.read_text(page)
     if not re.search(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", text, re.DOTALL):
         raise InputError(page, f"lacks the lines {_BEGIN} and {_END}: put them back")
-    before, _, rest = text.partition(_BEGIN)
+    before, _, after = text.partition(_BEGIN)
     sections = "\n".join(
         f"### [{intent.name}](../policies/{intent.package}/{pages.FILE})\n\n"
         f"{intent.title}. {intent.description}\n"
-        for intent in every
+        for intent in intents
     )
-    return f"{before}{_BEGIN}\n\n{sections}\n{_END}{rest.partition(_END)[2]}"
+    return f"{before}{_BEGIN}\n\n{sections}\n{_END}{after.partition(_END)[2]}"

@@ -46,13 +46,15 @@ def of(intent: Intent, settings: Settings, document: Mapping[str, Any]) -> Itera
     """The instances of an intent, by name; `document` is the file form of `settings`. Raises
     InputError if intent.yaml is wrong, and ValueError for parameters that are.
     """
-    for name, chosen in settings.instances(intent.name, default=intent.facts.enabled).items():
+    for name, instance in settings.instances(intent.name, default=intent.facts.enabled).items():
         try:
-            parameters = intent.parameters(chosen.parameters)
+            parameters = intent.parameters(instance.parameters)
         except ValueError as error:
             raise ValueError(f"intents.{name}.{error}") from error
-        requests = [_narrowed(request, chosen) for request in intent.requests(document, parameters)]
-        yield Instance(name, intent, parameters, chosen.exempt, requests)
+        requests = [
+            _narrowed(request, instance) for request in intent.requests(document, parameters)
+        ]
+        yield Instance(name, intent, parameters, instance.exempt, requests)
 
 
 def exempt_namespaces(exempt: Exempt) -> list[Expression]:
@@ -62,13 +64,13 @@ def exempt_namespaces(exempt: Exempt) -> list[Expression]:
     return [Expression(key=NAME_LABEL, operator="NotIn", values=sorted(exempt.namespaces))]
 
 
-def _narrowed(request: Request, chosen: IntentSettings) -> Request:
+def _narrowed(request: Request, instance: IntentSettings) -> Request:
     expressions = [
         *request.namespaces.expressions,
-        *chosen.namespaces.expressions,
-        *exempt_namespaces(chosen.exempt),
+        *instance.namespaces.expressions,
+        *exempt_namespaces(instance.exempt),
     ]
-    conditions = [*request.conditions, *_exempt_users(chosen.exempt)]
+    conditions = [*request.conditions, *_exempt_users(instance.exempt)]
     return request.model_copy(
         update={
             "namespaces": Selector(match_expressions=expressions),

@@ -107,12 +107,12 @@ class WrittenSelector(_Strict):
             },
             "matchExpressions": [
                 {
-                    "key": references.resolved(each.key, names),
-                    "operator": each.operator,
-                    "values": references.spliced(each.values, names),
+                    "key": references.resolved(term.key, names),
+                    "operator": term.operator,
+                    "values": references.spliced(term.values, names),
                 }
-                for each in self.match_expressions
-                if each.applies(names)
+                for term in self.match_expressions
+                if term.applies(names)
             ],
         }
 
@@ -150,7 +150,7 @@ class WrittenCondition(_Conditional):
 
     def document(self, names: Names) -> dict[str, Any]:
         """The condition in force."""
-        expressions = [each.expression for each in self.any_of if each.applies(names)]
+        expressions = [choice.expression for choice in self.any_of if choice.applies(names)]
         if self.expression is not None:
             expressions = [self.expression]
         texts = [references.in_cel(text.strip(), names) for text in expressions]
@@ -190,7 +190,9 @@ class WrittenRequest(_Conditional):
     @model_validator(mode="after")
     def _conditions_concern_it(self) -> WrittenRequest:
         for condition in self.conditions:
-            if strange := [each for each in condition.operations if each not in self.operations]:
+            if strange := [
+                operation for operation in condition.operations if operation not in self.operations
+            ]:
                 raise ValueError(
                     f"condition {condition.name} is about {', '.join(strange)}, but the operations "
                     f"of these requests are {', '.join(self.operations)}"

@@ -63,18 +63,18 @@ class Intent:
         """The line in `source` where the part at `location` stands."""
         return self.document.line(location)
 
-    def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that were given, with the defaults of their schema. Raises ValueError that
         names the first mistake.
         """
-        problems = self.problems(given)
+        problems = self.problems(values)
         if problems:
             raise ValueError(problems[0].text)
-        return dict(_with_defaults(self.facts.parameters_schema, dict(given)))
+        return dict(_with_defaults(self.facts.parameters_schema, dict(values)))
 
-    def problems(self, given: Mapping[str, Any]) -> list[Mistake]:
+    def problems(self, values: Mapping[str, Any]) -> list[Mistake]:
         """What is wrong with parameters; locations begin with `parameters`."""
-        parameters = _with_defaults(self.facts.parameters_schema, dict(given))
+        parameters = _with_defaults(self.facts.parameters_schema, dict(values))
         # With a registry of its own, jsonschema fetches no schema from elsewhere.
         validator = Draft202012Validator(self.facts.parameters_schema, registry=Registry())
         try:
@@ -98,13 +98,13 @@ class Intent:
         of their examples. Raises InputError if they do not satisfy the schema.
         """
         properties = self.facts.parameters.get("properties", {})
-        given = {
+        values = {
             name: schema["examples"][0]
             for name, schema in properties.items()
             if "default" not in schema and schema.get("examples")
         }
         try:
-            return self.parameters(given)
+            return self.parameters(values)
         except ValueError as error:
             message = f"the defaults and examples of {error}"
             line = self.line(("parameters",))
@@ -114,10 +114,10 @@ class Intent:
         """The requests that it has a say in, under these settings. Raises InputError."""
         names = {"settings": settings, "parameters": parameters}
         requests = []
-        for index, written in enumerate(self.facts.requests):
-            if not written.applies(names):
+        for index, request in enumerate(self.facts.requests):
+            if not request.applies(names):
                 continue
-            document = written.document(names)
+            document = request.document(names)
             try:
                 requests.append(Request.model_validate(document))
             except ValidationError as error:
@@ -158,8 +158,8 @@ def of_folder(folder: Path) -> Intent | None:
 
 def in_folder(folder: Path) -> list[Intent]:
     """The intents of a folder of policies, by name. Raises InputError."""
-    every = (of_folder(path) for path in sorted(folder.iterdir()) if path.is_dir())
-    return [intent for intent in every if intent]
+    candidates = (of_folder(path) for path in sorted(folder.iterdir()) if path.is_dir())
+    return [intent for intent in candidates if intent]
 
 
 def described_by(
@@ -211,8 +211,8 @@ def _with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
         return value
     properties = schema.get("properties", {})
     filled = {
-        name: below["default"]
-        for name, below in properties.items()
-        if isinstance(below, dict) and "default" in below
+        name: property_["default"]
+        for name, property_ in properties.items()
+        if isinstance(property_, dict) and "default" in property_
     } | value
     return {name: _with_defaults(properties.get(name, {}), part) for name, part in filled.items()}

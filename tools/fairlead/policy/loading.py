@@ -85,11 +85,11 @@ def _read(path: Path | None, rules: Rules) -> Settings:
 
 
 def parse(
-    document: files.Document, every: Iterable[Intent] | None = None, rules: Rules = _none
+    document: files.Document, known_intents: Iterable[Intent] | None = None, rules: Rules = _none
 ) -> Settings:
-    """Settings from one document, which may name the intents of its own `policies` and of `every`,
-    by default those of the project. Raises InputError with every mistake and its line, and if an
-    intent.yaml cannot be read.
+    """Settings from one document, which may name the intents of its own `policies` and of
+    `known_intents`, by default those of the project. Raises InputError with every mistake and its
+    line, and if an intent.yaml cannot be read.
     """
     settings = document.parse(Settings)
     parent = document.path.absolute().parent
@@ -99,9 +99,11 @@ def parse(
             problem = f"policies: there is no folder {folder}: create it, or remove it"
             raise InputError(document.path, problem, line=document.line(["policies", number]))
     settings = settings.model_copy(update={"policies": folders})
-    every = intents.in_folder(intents.builtin_folder()) if every is None else every
-    own = (intent for folder in folders for intent in intents.in_folder(Path(folder)))
-    by_name = {intent.name: intent for intent in (*every, *own)}
+    known_intents = (
+        intents.in_folder(intents.builtin_folder()) if known_intents is None else known_intents
+    )
+    own_intents = (intent for folder in folders for intent in intents.in_folder(Path(folder)))
+    by_name = {intent.name: intent for intent in (*known_intents, *own_intents)}
     problems = sorted(_problems(document, settings, by_name))
     if problems := problems or sorted(_against(rules, document, settings, by_name)):
         (line, problem), *further = problems

@@ -49,16 +49,18 @@ def intent_files(folder: Path) -> list[Path]:
     intent.yaml beside the Rego, and return the files. Raises UsageError if there is nothing to
     move, and InputError; nothing was written then.
     """
-    whole = folder.resolve()
-    places = [whole, *sorted(path for path in whole.iterdir() if path.is_dir())]
+    root = folder.resolve()
+    places = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
     texts: dict[Path, str] = {}
-    for place in places:
-        module = place / f"{place.name}.rego"
+    for policy in places:
+        module = policy / f"{policy.name}.rego"
         moved = (
-            old_metadata.converted(module, _schema_from(place.parent)) if module.is_file() else None
+            old_metadata.converted(module, _schema_from(policy.parent))
+            if module.is_file()
+            else None
         )
         if moved:
-            texts |= {**moved, **_schema(place.parent)}
+            texts |= {**moved, **_schema(policy.parent)}
     if not texts:
         raise UsageError(f"{folder}: no policy there has custom.requests in its METADATA")
     atomic_files.write_all(texts)
@@ -84,9 +86,9 @@ def _policy(intent: str, folder: Path) -> dict[Path, str]:
     package = intent.replace("-", "_")
     if problem := intents.name_problem(package):
         raise UsageError(problem)
-    for place in (folder, bundles.folder()):
-        if (place / package).exists():
-            raise UsageError(f"{place / package} is there already: choose another name")
+    for parent in (folder, bundles.folder()):
+        if (parent / package).exists():
+            raise UsageError(f"{parent / package} is there already: choose another name")
     return _rendered(_POLICY, folder, intent)
 
 
@@ -102,7 +104,7 @@ def _page(name: str, folder: Path) -> Path:
 
 def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:
     """The files of a template. Their names may hold `PACKAGE`, and `dot-` begins hidden ones."""
-    place = paths.root() / "tools" / "templates" / template
+    templates = paths.root() / "tools" / "templates" / template
     names: Mapping[str, str] = {
         "intent": intent,
         "package": intent.replace("-", "_"),
@@ -110,7 +112,7 @@ def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:
         "schema": _schema_from(folder),
     }
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(place),
+        loader=jinja2.FileSystemLoader(templates),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         variable_start_string="<<",

@@ -39,11 +39,11 @@ class _OldIntent(Intent):
     def requests(self, settings: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[Request]:
         names = {"settings": settings, "parameters": parameters}
         try:
-            values = [expressions.rendered(each, names) for each in self.written]
+            values = [expressions.rendered(value, names) for value in self.written]
             return [
-                Request.model_validate({k: v for k, v in each.items() if k != "when"})
-                for each in values
-                if each.get("when", True)
+                Request.model_validate({k: v for k, v in value.items() if k != "when"})
+                for value in values
+                if value.get("when", True)
             ]
         except (ValidationError, TemplateError, *expressions.MISTAKES) as error:
             problem = " ".join(str(error).split())[:200]
@@ -57,10 +57,10 @@ def intent(described: PackageMetadata, source: str) -> Intent | None:
     custom = described.annotations.get("custom")
     if not isinstance(custom, dict) or "requests" not in custom:
         return None
-    known = {key: custom[key] for key in _FACTS if key in custom and key != "requests"}
+    values = {key: custom[key] for key in _FACTS if key in custom and key != "requests"}
     try:
         # Requests that are evaluated elsewhere; everything else is as in intent.yaml.
-        facts = Facts.model_validate({**known, "requests": [_ANY]})
+        facts = Facts.model_validate({**values, "requests": [_ANY]})
     except ValidationError as error:
         text = mistakes.of(error, Facts, custom)[0].text
         raise InputError(source, f"METADATA: custom.{text}", line=described.line) from error
@@ -94,15 +94,15 @@ def converted(module: Path, schema: str | None) -> dict[Path, str] | None:
     path = module.with_name(FILE)
     if path.exists():
         raise InputError(path, f"is there already: remove it, or custom.requests of {module.name}")
-    facts, rest = _divided(metadata.uncommented(block[1]))
-    place = module.parent / "engines"
-    engines = [engine for engine, file in ENGINES.items() if (place / file).is_file()]
+    facts, annotations = _divided(metadata.uncommented(block[1]))
+    folder = module.parent / "engines"
+    engines = [engine for engine, file in ENGINES.items() if (folder / file).is_file()]
     head = f"# yaml-language-server: $schema={schema}\n" if schema else ""
     head += f"writtenFor: [{', '.join(engines)}]\n" if engines else ""
     begin, end = block.span(1)
     return {
         path: head + _without_expressions(facts),
-        module: text[:begin] + metadata.commented(rest) + text[end:],
+        module: text[:begin] + metadata.commented(annotations) + text[end:],
     }
 
 
@@ -115,14 +115,14 @@ def _divided(annotations: str) -> tuple[str, str]:
     first = starts["custom"]
     last = min((line for line in starts.values() if line > first), default=len(lines))
     custom = next(value for key, value in root.value if key.value == "custom")
-    below = [(key.value, key.start_mark.line) for key, _ in custom.value]
+    keys = [(key.value, key.start_mark.line) for key, _ in custom.value]
     parts: dict[bool, list[str]] = {True: [], False: []}
-    ends = [*(line for _, line in below[1:]), last]
-    for (key, begin), end in zip(below, ends, strict=True):
+    ends = [*(line for _, line in keys[1:]), last]
+    for (key, begin), end in zip(keys, ends, strict=True):
         parts[key in _FACTS] += lines[begin:end]
     head = lines[: first + 1] if parts[False] else lines[:first]
-    rest = [*head, *parts[False], *lines[last:]]
-    return textwrap.dedent("\n".join(parts[True])) + "\n", "\n".join(rest) + "\n"
+    remaining = [*head, *parts[False], *lines[last:]]
+    return textwrap.dedent("\n".join(parts[True])) + "\n", "\n".join(remaining) + "\n"
 
 
 def _without_expressions(facts: str) -> str:
@@ -139,26 +139,26 @@ Change = tuple[int, int, str]
 
 
 def _changes(
-    node: yaml.Node | None, facts: str, above: tuple[str, ...], seen: frozenset[int] = frozenset()
+    node: yaml.Node | None, facts: str, path: tuple[str, ...], ids: frozenset[int] = frozenset()
 ) -> Iterator[Change]:
     """What changes below a node. An alias stands for a node that is elsewhere."""
-    if above[:1] == ("parameters",) or node is None:
+    if path[:1] == ("parameters",) or node is None:
         return
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == "when" and (tests := _tests_of(value)):
                 yield key.start_mark.index, _end(value, facts), tests
             elif key.value == "expression" and (texts := _alternatives(value, facts)):
-                place = key.start_mark.column * " "
-                yield key.start_mark.index, _end(value, facts), _any_of(texts, place)
+                indent = key.start_mark.column * " "
+                yield key.start_mark.index, _end(value, facts), _any_of(texts, indent)
             else:
-                yield from _changes(value, facts, (*above, key.value), seen)
+                yield from _changes(value, facts, (*path, key.value), ids)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            yield from _changes(item, facts, (*above, ""), seen)
+            yield from _changes(item, facts, (*path, ""), ids)
     elif isinstance(node, yaml.ScalarNode) and "{{" in node.value:
         begin, end = node.start_mark.index, _end(node, facts)
-        new = _in_cel(facts[begin:end]) if above[-1:] == ("expression",) else _scalar(node, above)
+        new = _in_cel(facts[begin:end]) if path[-1:] == ("expression",) else _scalar(node, path)
         if new is not None:
             yield begin, end, new
 
@@ -254,22 +254,22 @@ def _path(expression: nodes.Node) -> str | None:
         case nodes.Name(name="settings" | "parameters"):
             return str(expression.name)
         case nodes.Getattr():
-            above = _path(expression.node)
-            return f"{above}.{expression.attr}" if above else None
+            prefix = _path(expression.node)
+            return f"{prefix}.{expression.attr}" if prefix else None
         case nodes.Getitem(arg=nodes.Const(value=str())):
-            above = _path(expression.node)
-            return f"{above}.{expression.arg.value}" if above else None  # type: ignore[attr-defined]
+            prefix = _path(expression.node)
+            return f"{prefix}.{expression.arg.value}" if prefix else None  # type: ignore[attr-defined]
         case nodes.Call(node=nodes.Getattr(attr="values"), args=[]):
-            above = _path(expression.node.node)  # type: ignore[attr-defined]
-            return f"{above}.*" if above else None
+            prefix = _path(expression.node.node)  # type: ignore[attr-defined]
+            return f"{prefix}.*" if prefix else None
         case nodes.Filter(name="list" | "keys") if expression.node:
             return _path(expression.node)
         # All values of a key but those that are none: a path with `*` leaves these out.
         case nodes.Filter(
             name="rejectattr", args=[nodes.Const(value=str()), nodes.Const(value="none")]
         ) if expression.node:
-            above = _path(expression.node)
-            return f"{above}.{expression.args[0].value}" if above else None  # type: ignore[attr-defined]
+            prefix = _path(expression.node)
+            return f"{prefix}.{expression.args[0].value}" if prefix else None  # type: ignore[attr-defined]
     return None
 
 
@@ -323,16 +323,16 @@ def _balanced(parts: Iterable[tuple[str, object]]) -> bool:
     return all(part.count("(") == part.count(")") for part, _ in parts)
 
 
-def _any_of(parts: Iterable[tuple[str, str | None]], place: str) -> str:
+def _any_of(parts: Iterable[tuple[str, str | None]], indent: str) -> str:
     """`anyOf` with its items, as a block that begins at a column."""
     lines = ["anyOf:"]
     for text, tests in parts:
         if tests:
-            lines += [f"{place}  - {tests}", f"{place}    expression: >-"]
+            lines += [f"{indent}  - {tests}", f"{indent}    expression: >-"]
         else:
-            lines.append(f"{place}  - >-")
+            lines.append(f"{indent}  - >-")
         deeper = "      " if tests else "    "
-        lines += [f"{place}{deeper}{line.strip()}" for line in text.splitlines()]
+        lines += [f"{indent}{deeper}{line.strip()}" for line in text.splitlines()]
     return "\n".join(lines)
 
 

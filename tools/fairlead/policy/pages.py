@@ -65,16 +65,16 @@ def is_made(path: Path) -> bool:
     return not path.exists() or path.read_text(encoding="utf-8").startswith(_BEGIN)
 
 
-def _parameters(schema: Mapping[str, Any], above: str = "") -> Iterator[_Parameter]:
+def _parameters(schema: Mapping[str, Any], prefix: str = "") -> Iterator[_Parameter]:
     """The properties of a schema, those of objects after the object."""
     for name, of in schema.get("properties", {}).items():
-        below = of if isinstance(of, dict) else {}
-        description = str(below.get("description", ""))
-        yield _Parameter(f"{above}{name}", _type(below), below.get("default"), description)
-        yield from _parameters(below, f"{above}{name}.")
-        items = below.get("items")
+        property_ = of if isinstance(of, dict) else {}
+        description = str(property_.get("description", ""))
+        yield _Parameter(f"{prefix}{name}", _type(property_), property_.get("default"), description)
+        yield from _parameters(property_, f"{prefix}{name}.")
+        items = property_.get("items")
         if isinstance(items, dict):
-            yield from _parameters(items, f"{above}{name}[].")
+            yield from _parameters(items, f"{prefix}{name}[].")
 
 
 def _type(schema: Mapping[str, Any]) -> str:

@@ -29,18 +29,20 @@ def load(path: Path | None, progress: Progress) -> Settings:
     Raises InputError with file and line, UsageError with the variable, and FairleadError if the
     program that evaluates the rules cannot be built.
     """
-    return loading.load(path, lambda given: broken(given, progress))
+    return loading.load(path, lambda instances: broken(instances, progress))
 
 
-def broken(given: Sequence[Given], progress: Progress) -> Iterator[tuple[Given, Mistake]]:
+def broken(instances: Sequence[Given], progress: Progress) -> Iterator[tuple[Given, Mistake]]:
     """The rules that do not hold, each with where. Runs no program if there are no rules."""
-    ruled = [each for each in given if _has_rules(each.intent.facts.parameters_schema)]
+    ruled = [
+        instance for instance in instances if _has_rules(instance.intent.facts.parameters_schema)
+    ]
     if not ruled:
         return
-    judgements = _judge([(each.intent, each.parameters) for each in ruled], progress)
-    for each, judgement in zip(ruled, judgements, strict=True):
+    judgements = _judge([(instance.intent, instance.parameters) for instance in ruled], progress)
+    for instance, judgement in zip(ruled, judgements, strict=True):
         for problem in (*judgement["schema"], *judgement["value"]):
-            yield each, _mistake(problem)
+            yield instance, _mistake(problem)
 
 
 def unstructural(intents: Iterable[Intent], progress: Progress) -> Iterator[tuple[Intent, Mistake]]:
@@ -74,12 +76,12 @@ def structural(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _judge(
     questions: Sequence[tuple[Intent, Mapping[str, Any]]], progress: Progress
 ) -> list[dict[str, Any]]:
-    asked = [
+    queries = [
         {"schema": structural(intent.facts.parameters_schema), "value": dict(parameters)}
         for intent, parameters in questions
     ]
-    answers = matcher.ask({"parameters": asked}, progress)["parameters"]
-    return [{key: each[key] or [] for key in ("schema", "value")} for each in answers]
+    answers = matcher.ask({"parameters": queries}, progress)["parameters"]
+    return [{key: answer[key] or [] for key in ("schema", "value")} for answer in answers]
 
 
 def _mistake(problem: Mapping[str, str]) -> Mistake:

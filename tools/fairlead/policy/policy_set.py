@@ -49,7 +49,7 @@ class PolicySet:
         """
         bundle = bundles.bundle(settings, folder, queries=queries, signed=signed)
         folders = tuple(bundles.folders(settings, folder))
-        every = tuple(intent for place in folders for intent in intents.in_folder(place))
+        every = tuple(intent for source in folders for intent in intents.in_folder(source))
         return cls(settings, folder, folders, bundle, every, tuple(bundle.active(settings)))
 
     @classmethod
@@ -61,8 +61,8 @@ class PolicySet:
         """
         bundle = Bundle(data)
         active = tuple(bundle.active(settings))
-        every = {instance.intent.name: instance.intent for instance in active}
-        return cls(settings, None, (), bundle, tuple(every.values()), active)
+        by_name = {instance.intent.name: instance.intent for instance in active}
+        return cls(settings, None, (), bundle, tuple(by_name.values()), active)
 
     def with_bundle(self, bundle: Bundle) -> PolicySet:
         """These policies with other modules that decide the same, such as staged ones."""

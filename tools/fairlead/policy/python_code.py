@@ -43,9 +43,9 @@ def missing(instance: Instance) -> MissingError:
 def read(active: Iterable[Instance]) -> dict[str, str]:
     """The code of the instances in force, key -> text. Raises MissingError, InputError."""
     code = {}
-    for one in active:
-        path = path_of(one.intent)
+    for instance in active:
+        path = path_of(instance.intent)
         if not path.is_file():
-            raise missing(one)
-        code[key_of(one.intent)] = files.read_text(path)
+            raise missing(instance)
+        code[key_of(instance.intent)] = files.read_text(path)
     return code

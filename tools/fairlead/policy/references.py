@@ -34,9 +34,9 @@ def value(path: str, names: Names) -> Any:
     values: list[Any] = [names]
     for step in path.split("."):
         if step == "*":
-            values = [part for each in values for part in _parts(each)]
+            values = [part for item in values for part in _parts(item)]
         else:
-            present = (each.get(step) for each in values if isinstance(each, Mapping))
+            present = (item.get(step) for item in values if isinstance(item, Mapping))
             values = [part for part in present if part is not None]
     if "*" in path:
         return values
@@ -76,8 +76,8 @@ def spliced(items: Sequence[Any], names: Names) -> list[Any]:
 
 def paths(text: str) -> Iterator[str]:
     """The paths of the references in a text. Raises ValueError for one that is not well formed."""
-    rest = _REFERENCE.sub("", text)
-    if _OPENED.search(rest):
+    remaining = _REFERENCE.sub("", text)
+    if _OPENED.search(remaining):
         raise ValueError("a reference is written like $(settings.contact) or $(parameters.name)")
     yield from (match["path"] for match in _REFERENCE.finditer(text))
 
@@ -91,13 +91,15 @@ def undeclared(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> str | Non
     definitions = schema.get("$defs", {})
     for depth, step in enumerate(steps):
         alternatives = list(_alternatives(schema, definitions))
-        below = [part for each in alternatives for part in _below(each, step)]
+        below = [part for alternative in alternatives for part in _below(alternative, step)]
         if not below and not any(map(_is_open, alternatives)):
-            known = sorted({key for each in alternatives for key in each.get("properties", {})})
+            keys = sorted(
+                {key for alternative in alternatives for key in alternative.get("properties", {})}
+            )
             place = ".".join([first, *steps[:depth]])
-            close = difflib.get_close_matches(step, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            return f"{place} has no {step!r}: {hint if known else 'remove it'}"
+            close = difflib.get_close_matches(step, keys, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(keys)}"
+            return f"{place} has no {step!r}: {hint if keys else 'remove it'}"
         if not below:
             return None
         schema = below[0]

@@ -83,14 +83,14 @@ class Kind(_Strict):
     @property
     def resources(self) -> str:
         """The resource with its subresource, as in a webhook's rule."""
-        below = f"/{self.subresource}" if self.subresource else ""
-        return (self.resource or admission_reviews.plural(self.kind)) + below
+        suffix = f"/{self.subresource}" if self.subresource else ""
+        return (self.resource or admission_reviews.plural(self.kind)) + suffix
 
     @property
     def path(self) -> str:
         """What is sent, as policies/intents.rego names it: `group/Kind[/subresource]`."""
-        sent = _SENT.get(self.subresource or "", (self.group, self.kind))
-        return "/".join(filter(None, ("/".join(sent), self.subresource)))
+        group_and_kind = _SENT.get(self.subresource or "", (self.group, self.kind))
+        return "/".join(filter(None, ("/".join(group_and_kind), self.subresource)))
 
 
 AnyKind = Annotated[Kind, BeforeValidator(parts, json_schema_input_type=str | Kind)]
@@ -114,9 +114,12 @@ class Condition(_Strict):
     def manifest(self, operations: Sequence[Operation]) -> dict[str, str]:
         """The matchCondition in something that matches these operations."""
         expression = self.expression.strip()
-        others = [each for each in operations if not self.concerns(each)]
-        if others:
-            choices = [*(f"request.operation == '{each}'" for each in others), f"({expression})"]
+        unconcerned = [operation for operation in operations if not self.concerns(operation)]
+        if unconcerned:
+            choices = [
+                *(f"request.operation == '{operation}'" for operation in unconcerned),
+                f"({expression})",
+            ]
             expression = " || ".join(choices)
         return {"name": self.name, "expression": expression}
 
@@ -142,7 +145,9 @@ class Request(_Strict):
     @model_validator(mode="after")
     def _conditions_concern_it(self) -> Request:
         for condition in self.conditions:
-            if strange := [each for each in condition.operations if each not in self.operations]:
+            if strange := [
+                operation for operation in condition.operations if operation not in self.operations
+            ]:
                 raise ValueError(
                     f"condition {condition.name} is about {', '.join(strange)}, but the operations "
                     f"of these requests are {', '.join(self.operations)}"

@@ -88,12 +88,12 @@ def require_free_packages(
     in, or show what decision logs hide. If a module has a package where data are, `opa refactor
     move` renames all references to them. `sources` has the file of each module, for the message.
     """
-    own = {
+    packages = {
         _package(name, files.read_text(bundles.folder() / name)): name
         for name in bundles.FILE_MODULES
     }
     for key, defined in sorted(cli.paths_of(modules, progress).items()):
-        for package, file in own.items():
+        for package, file in packages.items():
             parts = ["data", *package.split(".")]
             if any(path[: len(parts)] == parts for path in defined):
                 raise InputError(
@@ -104,12 +104,12 @@ def require_free_packages(
                 )
     for key, text in sorted(modules.items()):
         package = _package(key, text)
-        for place in _DATA:
-            if f"{package}.".startswith(f"{place}."):
+        for root in _DATA:
+            if f"{package}.".startswith(f"{root}."):
                 raise InputError(
                     sources.get(key, key),
                     f"is in package {package}, and would hide the data that Fairlead reads at "
-                    f"data.{place}: choose another package",
+                    f"data.{root}: choose another package",
                     line=_row_of_package(text),
                 )
 

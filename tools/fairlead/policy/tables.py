@@ -29,10 +29,10 @@ package intents
 
 def intents_module(active: Sequence[Instance]) -> str:
     """The text of intents.rego."""
-    packages = {one.intent.package for one in active}
-    packages |= set() if all(one.has_intents_name for one in active) else {"settings"}
+    packages = {instance.intent.package for instance in active}
+    packages |= set() if all(instance.has_intents_name for instance in active) else {"settings"}
     imports = "".join(f"import data.{package}\n" for package in sorted(packages))
-    names = ", ".join(json.dumps(one.name) for one in active)
+    names = ", ".join(json.dumps(instance.name) for instance in active)
     rules = [
         f"# METADATA\n# description: The names of the intents.\nnames := {{{names}}}\n".replace(
             "{}", "set()"
@@ -56,8 +56,8 @@ def intents_module(active: Sequence[Instance]) -> str:
     for rule, description in descriptions.items():
         rules += [
             (f"# METADATA\n# description: {description}\n" if number == 0 else "")
-            + f"{rule}s[{json.dumps(one.name)}] := {_asked(one, rule)}\n"
-            for number, one in enumerate(active)
+            + f"{rule}s[{json.dumps(instance.name)}] := {_asked(instance, rule)}\n"
+            for number, instance in enumerate(active)
         ]
     return _HEADER + (f"{imports}\n" if imports else "") + "\n".join(rules)
 
@@ -77,9 +77,9 @@ def namespace_labels(active: Iterable[Instance], settings: Settings) -> list[str
     """The labels of namespaces that policies read, besides the pool label, sorted: those by which
     these intents select, and those that services read.
     """
-    known = {settings.namespace_label, instances.NAME_LABEL}
-    read = (service.labels for service in settings.services())
-    return sorted(set().union(*read, *(one.labels for one in active)) - known)
+    fixed = {settings.namespace_label, instances.NAME_LABEL}
+    service_labels = (service.labels for service in settings.services())
+    return sorted(set().union(*service_labels, *(instance.labels for instance in active)) - fixed)
 
 
 def manifest(modules: Iterable[str]) -> str:
@@ -96,14 +96,14 @@ def requests(active: Sequence[Instance]) -> Table:
     """`data.intents.requests`."""
     return _table(
         (
-            one,
+            instance,
             request,
-            instances.exempt_namespaces(one.exempt)
-            if one.intent.facts.decides_on_namespaces
+            instances.exempt_namespaces(instance.exempt)
+            if instance.intent.facts.decides_on_namespaces
             else request.namespaces.expressions,
         )
-        for one in active
-        for request in one.requests
+        for instance in active
+        for request in instance.requests
     )
 
 
@@ -111,12 +111,12 @@ def refusals(active: Sequence[Instance]) -> Table:
     """`data.intents.refusals`: what stores an object, and does not fail open by intent.yaml."""
     return _table(
         (
-            one,
+            instance,
             request.model_copy(update={"operations": stored}),
             request.namespaces.expressions,
         )
-        for one in active
-        for request in one.requests
+        for instance in active
+        for request in instance.requests
         if request.failure_policy != "Ignore"
         and (stored := [name for name in request.operations if name in ("CREATE", "UPDATE")])
     )
@@ -124,12 +124,12 @@ def refusals(active: Sequence[Instance]) -> Table:
 
 def _table(rows: Iterable[tuple[Instance, Request, Sequence[Expression]]]) -> Table:
     table: Table = {}
-    for one, request, expressions in rows:
+    for instance, request, expressions in rows:
         selector = [expression.document() for expression in expressions]
         for operation in request.operations:
             for kind in request.kinds:
                 intents = table.setdefault(operation, {}).setdefault(kind.path, {})
-                selectors = intents.setdefault(one.name, [])
+                selectors = intents.setdefault(instance.name, [])
                 if selector not in selectors:
                     selectors.append(selector)
     return table

@@ -58,7 +58,8 @@ def _of(
         return Cel(operation)
     if engine == PYTHON_ENGINE:
         return Python(operation, restart=restart)
+    if sidecar:  # what runs need not be read, which not every user may
+        return Opa(operation, sidecars.SIDECARS[sidecar], restart=restart)
     cluster = operation.cluster
     present = cluster.sidecar if cluster.sidecar.engine == OPA_ENGINE else cluster.usual
-    component = sidecars.SIDECARS[sidecar] if sidecar else present
-    return Opa(operation, component, restart=restart)
+    return Opa(operation, present, restart=restart)
