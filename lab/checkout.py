@@ -17,6 +17,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import pod_sizes
 from fairlead.opa import cli
 from fairlead.policy import bundles, contract, generated
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab import coverage, developers
 from lab.engines import matrix
@@ -100,7 +101,7 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
 
 
 def _check(progress: Progress) -> str:
-    contract.require(Settings(), None, progress)
+    contract.require(PolicySet.load(Settings()).as_examples(), progress)
     cli.check(bundles.folder(), paths.root() / "tools" / "schemas", progress)
     texts = {
         **generated.texts([bundles.folder()], Settings()),

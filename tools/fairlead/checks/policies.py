@@ -12,6 +12,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles, cases, generated, intents, workspace
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.verification import verify
 from fairlead.verification.opa import OpaEngine
@@ -38,7 +39,7 @@ def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Res
 
 
 def _tested(settings: Settings, source: Path | None, progress: Progress) -> str:
-    result = workspace.require_good(settings, source, progress)
+    result = workspace.require_good(PolicySet.load(settings, source), progress)
     return f"{result.passed} test{'' if result.passed == 1 else 's'} passed"
 
 

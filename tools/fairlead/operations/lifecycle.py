@@ -64,7 +64,7 @@ class Result:
 def require_good(policies: PolicySet, progress: Progress) -> None:
     """Check and test the policies. Raises FairleadError if a check or a test fails."""
     progress.update("policies", "checking and testing")
-    workspace.require_good(policies.settings, policies.folder, progress, remembering=True)
+    workspace.require_good(policies, progress, remembering=True)
 
 
 def bring(

@@ -19,7 +19,7 @@ from fairlead.policy.revision import MAIN, STAGED_KEY
 from fairlead.policy.revision import revision as revision
 from fairlead.policy.tables import INTENTS, intents_module
 from fairlead.policy.token_scopes import SCOPES
-from fairlead.settings.models import IntentSettings, Settings
+from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
 
 SETTINGS = "settings.rego"
@@ -110,20 +110,6 @@ def bundle(
             unset.sources[SETTINGS],
         )
     return Bundle({**unset.modules, **modules}, unset.sources)
-
-
-def examples(settings: Settings, source: Path | None = None) -> Settings:
-    """Default settings for checks, with these folders of policies: all intents are in force that
-    `settings` do not switch off, with parameters that are examples. Raises InputError.
-    """
-    off = settings.disabled()
-    instances = dict(off)
-    for folder in folders(settings, source):
-        for intent in intents.in_folder(folder):
-            if intent.name not in off:
-                instances[intent.name] = IntentSettings(parameters=intent.example())
-    services = {service.setting: getattr(settings, service.setting) for service in SERVICES}
-    return Settings(policies=settings.policies, intents=instances, **services)
 
 
 def _unset(settings: Settings, source: Path | None, *, queries: bool, signed: bool) -> Bundle:

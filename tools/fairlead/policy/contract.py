@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, intent_file, intents, parameter_rules
+from fairlead.policy import cases, intent_file, parameter_rules
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
 
 _SERVICES = {(service.setting, service.package) for service in SERVICES}
@@ -40,29 +40,27 @@ _unconcerned := decided if decided := data.intents.decisions with input as data.
 """  # noqa: E501
 
 
-def require(settings: Settings, source: Path | None, progress: Progress) -> None:
-    """Raises FairleadError that lists everything that an intent does against the contract."""
-    settings = bundles.examples(settings, source)
-    bundle = bundles.bundle(settings, source)
-    active = bundle.active(settings)
-    places = bundles.folders(settings, source)
+def require(examples: PolicySet, progress: Progress) -> None:
+    """Raises FairleadError that lists everything that an intent does against the contract. All
+    intents are in force, with examples of their parameters.
+    """
+    packages = {Path(intent.source).parent for intent in examples.intents}
     problems = [
-        *(problem for folder in places for problem in _of_modules(folder)),
-        *_of_schemas(places, progress),
-        *_of_decisions(bundle, active, progress),
-        *(problem for instance in active for problem in _of_reads(instance, bundle)),
-        *(problem for instance in active for problem in _of_cases(instance)),
-        *(problem for instance in active for problem in _of_engines(instance.intent)),
+        *(problem for each in examples.folders for problem in _of_modules(each, packages)),
+        *_of_schemas(examples.intents, progress),
+        *_of_decisions(examples, progress),
+        *(problem for one in examples.active for problem in _of_reads(one, examples)),
+        *(problem for one in examples.active for problem in _of_cases(one)),
+        *(problem for one in examples.active for problem in _of_engines(one.intent)),
     ]
     if problems:
         raise FairleadError("\n".join(problems))
 
 
-def _of_modules(folder_: Path) -> Iterator[str]:
+def _of_modules(place: Path, of_intents: Collection[Path]) -> Iterator[str]:
     """What is wrong with where modules stand, and with what they are called."""
-    packages = {intent.package for intent in intents.in_folder(folder_)}
-    for path in sorted(folder_.glob("*/**/*.rego")):
-        folder = path.relative_to(folder_).parts[0]
+    for path in sorted(place.glob("*/**/*.rego")):
+        folder = path.relative_to(place).parts[0]
         text = files.read_text(path)
         package = PACKAGE.search(text)
         of_service = package and (folder, package[1]) in _SERVICES
@@ -76,70 +74,71 @@ def _of_modules(folder_: Path) -> Iterator[str]:
             yield (
                 f"{path}: package {name} is in the folder {folder}: call it {expected}, or move it"
             )
-        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in packages:
+        elif (
+            path.name == f"{folder}.rego"
+            and _DECISION.search(text)
+            and path.parent not in of_intents
+        ):
             yield (
                 f"{path}: has a decision, but there is no {intent_file.FILE} beside it, which says "
                 "what is asked about: nothing would ask for it"
             )
 
 
-def _of_schemas(places: Sequence[Path], progress: Progress) -> Iterator[str]:
+def _of_schemas(every: Sequence[Intent], progress: Progress) -> Iterator[str]:
     """What is wrong with the schemas of parameters, and with their examples."""
-    all_intents = [intent for folder in places for intent in intents.in_folder(folder)]
-    for intent, mistake in parameter_rules.unstructural(all_intents, progress):
+    for intent, mistake in parameter_rules.unstructural(every, progress):
         yield f"{intent.source}:{intent.line(mistake.location)}: {mistake.text}"
 
 
-def _of_decisions(
-    bundle: bundles.Bundle, active: list[Instance], progress: Progress
-) -> Iterator[str]:
+def _of_decisions(policies: PolicySet, progress: Progress) -> Iterator[str]:
     """What is wrong with the decisions about a request that no intent has a say in."""
     try:
         types: Mapping[str, Any] = cli.evaluate(
             "data.fairlead_contract.decisions",
-            modules={**bundle.modules, "fairlead_contract.rego": _MODULE},
+            modules={**policies.modules, "fairlead_contract.rego": _MODULE},
             data={"kubernetes": {"namespaces": {}}},
             progress=progress,
         )
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
-    for instance in active:
-        source, decision = instance.intent.module, types.get(instance.name)
+    for one in policies.active:
+        where, decision = one.intent.module, types.get(one.name)
         if decision is None:
             yield (
-                f"{source}: has no `decision` about a request that it has no say in: define "
+                f"{where}: has no `decision` about a request that it has no say in: define "
                 '`decision := {"deny": deny, "patch": [], "warn": set()}`, and `deny` as a set'
             )
             continue
         for key, (expected, words) in _TYPES.items():
             if key not in decision:
-                yield f"{source}: its decision has no {key!r}: it has to be {words}"
+                yield f"{where}: its decision has no {key!r}: it has to be {words}"
             elif decision[key]["type"] != expected:
                 kind = decision[key]["type"]
-                yield f"{source}: decision.{key} is of type {kind}: it has to be {words}"
+                yield f"{where}: decision.{key} is of type {kind}: it has to be {words}"
             elif decision[key]["items"]:
                 yield (
-                    f"{source}: decision.{key} is not empty for a request that no policy has a say "
+                    f"{where}: decision.{key} is not empty for a request that no policy has a say "
                     f"in (a CREATE of kind Nothing of fairlead.dev): check the kind of the object"
                 )
         for key in sorted(decision.keys() - _TYPES.keys()):
-            yield f"{source}: its decision has an unknown key {key!r}: remove it"
+            yield f"{where}: its decision has an unknown key {key!r}: remove it"
 
 
-def _of_reads(instance: Instance, bundle: bundles.Bundle) -> Iterator[str]:
+def _of_reads(one: Instance, policies: PolicySet) -> Iterator[str]:
     """The parameters that an intent reads and that its intent.yaml does not have. They would be
     undefined, so that rules that read them decide nothing.
     """
-    names = list(instance.intent.facts.parameters.get("properties", {}))
-    pattern = re.compile(rf"\bsettings\.parameters\.{instance.intent.package}\.(\w+)")
-    for key, text in sorted(bundle.modules.items()):
-        for match in pattern.finditer(text):
-            if match[1] not in names:
+    known = list(one.intent.facts.parameters.get("properties", {}))
+    read = re.compile(rf"\bsettings\.parameters\.{one.intent.package}\.(\w+)")
+    for key, text in sorted(policies.modules.items()):
+        for match in read.finditer(text):
+            if match[1] not in known:
                 line = text.count("\n", 0, match.start()) + 1
-                close = difflib.get_close_matches(match[1], names, 1)
+                close = difflib.get_close_matches(match[1], known, 1)
                 hint = f"did you mean {close[0]!r}?" if close else "add it to parameters"
                 yield (
-                    f"{bundle.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
+                    f"{policies.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
                     f"{match[1]!r}: {hint}"
                 )
 
@@ -156,15 +155,13 @@ def _of_engines(intent: Intent) -> Iterator[str]:
             )
 
 
-def _of_cases(instance: Instance) -> Iterator[str]:
-    folder = Path(instance.intent.source).parent
+def _of_cases(one: Instance) -> Iterator[str]:
+    place = Path(one.intent.source).parent
     if not any(
-        re.search(
-            rf"^\s*(- )?intent: *{re.escape(instance.intent.name)}\s*$", path.read_text(), re.M
-        )
-        for path in cases.of_policy(folder)
+        re.search(rf"^\s*(- )?intent: *{re.escape(one.intent.name)}\s*$", path.read_text(), re.M)
+        for path in cases.of_policy(place)
     ):
         yield (
-            f"{folder}: the intent {instance.intent.name} has no case: add one to "
-            f"{folder / 'cases'}, such as `fairlead new policy` writes"
+            f"{place}: the intent {one.intent.name} has no case: add one to {place / 'cases'}, "
+            "such as `fairlead new policy` writes"
         )

@@ -15,7 +15,8 @@ from fairlead.policy import bundles, intents
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
-from fairlead.settings.models import Settings
+from fairlead.settings.models import IntentSettings, Settings
+from fairlead.settings.services import SERVICES
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,22 @@ class PolicySet:
         active = tuple(bundle.active(settings))
         by_name = {instance.intent.name: instance.intent for instance in active}
         return cls(settings, None, (), bundle, tuple(by_name.values()), active)
+
+    def as_examples(self) -> PolicySet:
+        """These policies with default settings, for checks: all intents are in force that the
+        settings do not switch off, with parameters that are examples. Raises InputError.
+        """
+        off = self.settings.disabled()
+        examples = {
+            intent.name: IntentSettings(parameters=intent.example())
+            for intent in self.intents
+            if intent.name not in off
+        }
+        services = {each.setting: getattr(self.settings, each.setting) for each in SERVICES}
+        settings = Settings(
+            policies=self.settings.policies, intents={**off, **examples}, **services
+        )
+        return PolicySet.load(settings, self.folder)
 
     def with_bundle(self, bundle: Bundle) -> PolicySet:
         """These policies with other modules that decide the same, such as staged ones."""

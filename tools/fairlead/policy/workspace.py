@@ -20,6 +20,7 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.opa.cli import Tested
 from fairlead.policy import bundles, contract, kinds, remembered, tables
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 _SILENT = Progress()
@@ -28,12 +29,13 @@ _SILENT = Progress()
 @dataclass(frozen=True)
 class Workspace:
     """A temporary folder with `policies` and `schemas`. `sources` has the original of each
-    module, by its file in the folder.
+    module, by its file in the folder. In `examples`, all intents are in force.
     """
 
     policies: Path
     schemas: Path
     sources: Mapping[Path, Path]
+    examples: PolicySet
 
     def named(self, text: str) -> str:
         """A message with the names of the original files."""
@@ -43,56 +45,52 @@ class Workspace:
 
 
 @contextmanager
-def of(settings: Settings, source: Path | None = None) -> Iterator[Workspace]:
-    """The policies of these settings, and of `source` as in `bundles.bundle`, with the default
-    settings.
+def of(policies: PolicySet) -> Iterator[Workspace]:
+    """These policies with the default settings.
 
     The tests are those of users' folders; then all intents are in force, with examples of their
     parameters. If there are no such folders, the tests are the project's, and the intents in force
     are those that are so by default. Raises InputError.
     """
-    first, *further = bundles.folders(settings, source)
-    example_settings = bundles.examples(settings if further else Settings(), source)
-    bundle = bundles.bundle(example_settings if further else Settings(), source)
+    first, *further = policies.folders
+    loaded = policies if further else PolicySet.load(Settings(), policies.folder)
+    examples = loaded.as_examples()
+    modules = (examples if further else loaded).modules
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         folder = Path(name)
-        policies, schemas = folder / "policies", folder / "schemas"
+        copies, schemas = folder / "policies", folder / "schemas"
         shutil.copytree(paths.root() / "tools" / "schemas", schemas)
         sources = {}
-        paths_by_key = bundles.module_files(example_settings, source)
+        paths_by_key = bundles.module_files(examples.settings, policies.folder)
         texts = {key: files.read_text(path) for key, path in paths_by_key.items()}
         unused = bundles.unused_libraries(texts)  # what these use may not be there
         for key, path in paths_by_key.items():
             test = path.name.endswith("_test.rego")
             if key in unused or (test and further and path.is_relative_to(first)):
                 continue
-            copy = policies / key
+            copy = copies / key
             copy.parent.mkdir(exist_ok=True)
-            copy.write_text(bundle.modules.get(key) or texts[key])
+            copy.write_text(modules.get(key) or texts[key])
             sources[copy] = path
-        (policies / tables.INTENTS).write_text(bundle.modules[tables.INTENTS])
+        (copies / tables.INTENTS).write_text(modules[tables.INTENTS])
         for name in bundles.FILE_MODULES:
-            shutil.copyfile(bundles.folder() / name, policies / name)
+            shutil.copyfile(bundles.folder() / name, copies / name)
         for policy_folder in further:
             _add_schemas(policy_folder, schemas)
-        yield Workspace(policies, schemas, sources)
+        yield Workspace(copies, schemas, sources, examples)
 
 
 def require_good(
-    settings: Settings,
-    source: Path | None = None,
-    progress: Progress = _SILENT,
-    *,
-    remembering: bool = False,
+    policies: PolicySet, progress: Progress = _SILENT, *, remembering: bool = False
 ) -> Tested:
     """Check the policies in strict mode, with the schemas of the kinds; that each intent keeps the
     contract; and that all tests pass. Raises FairleadError with everything that is wrong.
 
     With `remembering`, policies that passed before with the same OPA are not tested again.
     """
-    with of(settings, source) as workspace:
+    with of(policies) as workspace:
         try:
-            contract.require(settings, source, progress)  # before others say it in OPA's words
+            contract.require(workspace.examples, progress)  # before others say it in OPA's words
             key = remembered.key(workspace.policies.parent, progress)
             if remembering and (before := remembered.passed(key)):
                 return before

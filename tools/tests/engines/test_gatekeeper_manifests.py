@@ -49,7 +49,7 @@ def of_kind(rendered: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def every_intent() -> tuple[Bundle, list[Instance]]:
-    settings = bundles.examples(Settings())
+    settings = PolicySet.load(Settings()).as_examples().settings
     bundle = bundles.bundle(settings)
     return bundle, bundle.active(settings)
 

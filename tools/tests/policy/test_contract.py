@@ -9,6 +9,7 @@ import pytest
 
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.policy import bundles, new_policy, workspace
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -57,7 +58,7 @@ def test_what_is_wrong_is_told_with_the_original_file(
 ) -> None:
     path = change(policies, old, new)
     with pytest.raises(FairleadError) as error:
-        workspace.require_good(Settings(), policies)
+        workspace.require_good(PolicySet.load(Settings(), policies))
     assert words in str(error.value)
     assert str(path) in str(error.value)
     assert "/fairlead-" not in str(error.value)  # the temporary folder
@@ -66,7 +67,7 @@ def test_what_is_wrong_is_told_with_the_original_file(
 def test_a_decision_without_an_intent_file_is_told(policies: Path) -> None:
     (policies / "sample_policy" / "intent.yaml").unlink()
     with pytest.raises(FairleadError, match=r"has a decision, but there is no intent\.yaml beside"):
-        workspace.require_good(Settings(), policies)
+        workspace.require_good(PolicySet.load(Settings(), policies))
 
 
 @pytest.mark.parametrize(
@@ -86,19 +87,19 @@ def test_intent_file_names_the_engines_that_the_policy_is_written_for(
         (place / "engines").mkdir()
         (place / "engines" / file).write_text("")
     with pytest.raises(FairleadError, match=words):
-        workspace.require_good(Settings(), policies)
+        workspace.require_good(PolicySet.load(Settings(), policies))
 
 
 def test_an_intent_without_a_case_is_told(policies: Path) -> None:
     (policies / "sample_policy" / "cases" / "sample_policy.yaml").unlink()
     with pytest.raises(FairleadError, match="the intent sample-policy has no case: add one to"):
-        workspace.require_good(Settings(), policies)
+        workspace.require_good(PolicySet.load(Settings(), policies))
 
 
 def test_a_failing_test_is_told_with_its_file(policies: Path) -> None:
     change(policies, "remove the label", "drop the label")
     with pytest.raises(FairleadError) as error:
-        workspace.require_good(Settings(), policies)
+        workspace.require_good(PolicySet.load(Settings(), policies))
     assert f"{policies}/sample_policy/sample_policy_test.rego:11" in str(error.value)
 
 
@@ -144,10 +145,10 @@ spec:
 """
     )
     change(policies, "schema.kubernetes.core.v1.Pod", "schema.crds.example.v1.Gpu")
-    workspace.require_good(Settings(), policies)
+    workspace.require_good(PolicySet.load(Settings(), policies))
     change(policies, "object.metadata.labels[_label]", "object.spec.cuont")
     with pytest.raises(FairleadError, match=re.escape('have: "cuont"')):
-        workspace.require_good(Settings(), policies)
+        workspace.require_good(PolicySet.load(Settings(), policies))
 
 
 def test_a_switched_off_intent_leaves_no_trace(policies: Path) -> None:
@@ -156,4 +157,4 @@ def test_a_switched_off_intent_leaves_no_trace(policies: Path) -> None:
     assert not [key for key in bundle.modules if key.startswith("node_pool")]
     assert [one.intent.name for one in bundle.active(settings)] == ["sample-policy"]
     assert "node_pool" not in bundle.modules["intents.rego"]
-    workspace.require_good(settings, policies)
+    workspace.require_good(PolicySet.load(settings, policies))

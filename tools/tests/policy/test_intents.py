@@ -309,7 +309,7 @@ def test_the_json_schema_takes_the_projects_files_and_no_mistake() -> None:
 
 
 def test_a_cluster_keeps_it_with_the_module_whatever_staging_does() -> None:
-    settings = bundles.examples(Settings())
+    settings = PolicySet.load(Settings()).as_examples().settings
     policies = PolicySet.load(settings)
     staged = staging.staged(policies, "opa", Progress())
     deployed = PolicySet.deployed(staged.modules, settings)

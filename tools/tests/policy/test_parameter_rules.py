@@ -9,6 +9,7 @@ import pytest
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.policy import bundles, intents, new_policy, parameter_rules, workspace
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import matcher
 from fairlead.settings.models import Settings
 
@@ -97,7 +98,7 @@ def test_a_policy_whose_parameters_no_api_server_takes_is_refused(
     path.write_text(text.replace("type: string", schema, 1))
     settings = Settings(policies=[str(tmp_path)])
     if words is None:
-        workspace.require_good(settings)
+        workspace.require_good(PolicySet.load(settings))
         return
     with pytest.raises(FairleadError, match=words):
-        workspace.require_good(settings)
+        workspace.require_good(PolicySet.load(settings))

@@ -11,6 +11,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import bundles, remembered, workspace
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -25,7 +26,9 @@ def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def require(policies: Path) -> int:
-    return workspace.require_good(Settings(), policies, Progress(), remembering=True).passed
+    return workspace.require_good(
+        PolicySet.load(Settings(), policies), Progress(), remembering=True
+    ).passed
 
 
 def test_what_passed_is_not_tested_again(policies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +41,7 @@ def test_what_passed_is_not_tested_again(policies: Path, monkeypatch: pytest.Mon
         patched.setattr(cli, "test", again)
         assert require(policies) == 1
         with pytest.raises(AssertionError, match="tested again"):
-            workspace.require_good(Settings(), policies, Progress())
+            workspace.require_good(PolicySet.load(Settings(), policies), Progress())
 
 
 @pytest.mark.parametrize("name", ["main_test.rego", "main.rego"])
