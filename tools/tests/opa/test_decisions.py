@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fairlead.analysis.evaluate import ask
+from fairlead.admission.evaluate import ask
 from fairlead.clusters.embedded import volume
 from fairlead.common import waiting
 from fairlead.common.errors import InputError

@@ -11,8 +11,8 @@ import click
 import yaml
 from rich.console import Console
 
-from fairlead.analysis import asked, evaluate, gate
-from fairlead.analysis.evaluate import Answer, Question
+from fairlead.admission import asked, evaluate, gate
+from fairlead.admission.evaluate import Answer, Question
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import gate_report
