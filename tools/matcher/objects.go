@@ -28,7 +28,7 @@ func asObject(raw []byte) (runtime.Object, error) {
 		return nil, err
 	}
 	if err := utiljson.Unmarshal(raw, typed); err != nil {
-		return nil, fmt.Errorf("it is no %s: %w", kind.Kind, err)
+		return nil, fmt.Errorf("it is not a %s: %w", kind.Kind, err)
 	}
 	typed.GetObjectKind().SetGroupVersionKind(kind)
 	if namespace, ok := typed.(*corev1.Namespace); ok {
