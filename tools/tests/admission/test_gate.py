@@ -348,7 +348,9 @@ def test_a_folder_without_objects_is_wrong_usage(tmp_path: Path) -> None:
 
 def test_other_policies_decide(manifests: Path, tmp_path: Path) -> None:
     folder = tmp_path / "policies"
-    for path in policy_files.builtin().rglob("*.rego"):
+    for path in policy_files.builtin().rglob("*.*"):
+        if not path.is_file():
+            continue
         target = folder / path.relative_to(policy_files.builtin())
         target.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text()

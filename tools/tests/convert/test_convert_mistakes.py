@@ -207,7 +207,10 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         (constraint("K8sReplicaLimits", "{more: 1}", REPLICAS), "parameters.more"),
         (constraint("K8sReplicaLimits", RANGES, "{scope: Cluster}"), "no object of a namespace"),
         (constraint("K8sAllowedRepos", "{repos: []}", PODS), "no image at all"),
-        (constraint("K8sAllowedRepos", "{repos: [nginx:1]}", PODS), "is not a registry or repository"),
+        (
+            constraint("K8sAllowedRepos", "{repos: [nginx:1]}", PODS),
+            "is not a registry or repository",
+        ),
         (constraint("K8sAllowedRepos", "{repos: ['']}", PODS), "is not a registry or repository"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/C/]}", PODS), "image-sources does not take"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/]}", REPLICAS), "is about pods"),
