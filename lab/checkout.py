@@ -16,7 +16,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import pod_sizes
 from fairlead.opa import cli
-from fairlead.policy import bundles, contract, generated
+from fairlead.policy import contract, generated, policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab import coverage, developers
@@ -101,10 +101,11 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
 
 
 def _check(progress: Progress) -> str:
-    contract.require(PolicySet.load(Settings()).as_examples(), progress)
-    cli.check(bundles.folder(), paths.root() / "tools" / "schemas", progress)
+    policies = PolicySet.examples(Settings())
+    contract.require(policies, progress)
+    cli.check(policy_files.builtin(), paths.root() / "tools" / "schemas", progress)
     texts = {
-        **generated.texts([bundles.folder()], Settings()),
+        **generated.texts(policies, policies.folders),
         **matrix.texts(),
         **pod_sizes.texts(),
     }
@@ -115,16 +116,16 @@ def _check(progress: Progress) -> str:
 
 
 def _formatted(progress: Progress) -> str:
-    if changed := cli.fmt(bundles.folder(), progress):
+    if changed := cli.fmt(policy_files.builtin(), progress):
         raise FairleadError(f"not formatted: {', '.join(changed)}; run `opa fmt -w policies`")
     return ""
 
 
 def _tested(progress: Progress) -> str:
-    result = cli.test(bundles.folder(), progress)
+    result = cli.test(policy_files.builtin(), progress)
     if result.failed:
         raise FairleadError("failed: " + "; ".join(result.failed))
-    reached = coverage.measure(bundles.folder(), progress)
+    reached = coverage.measure(policy_files.builtin(), progress)
     if reached.percent < COVERAGE:
         raise FairleadError(
             f"{reached.percent} % of the lines are covered; no test reaches: "

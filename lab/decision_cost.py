@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairlead.common import paths
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings, Toleration
 from lab import benchmarks
 from lab.benchmarks import Measurement
@@ -93,7 +93,7 @@ def costs(
     """The cost of each of these requests, with so many mapped namespaces. Raises FairleadError if
     OPA fails.
     """
-    modules = bundles.bundle(settings).modules
+    modules = PolicySet.load(settings).modules
     for name in requests:
         yield name, _measured(modules, namespaces, REQUESTS[name])
 

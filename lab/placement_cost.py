@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab import benchmarks
 from lab.benchmarks import Measurement
@@ -81,6 +81,6 @@ def asked() -> dict[str, Any]:
 
 def decision(clusters: int, customers: int, jurisdictions: int, seed: int = 1) -> Measurement:
     """What the decision about `asked` costs; see `world`. Raises FairleadError if OPA fails."""
-    modules = bundles.bundle(Settings(placement=True)).modules
+    modules = PolicySet.load(Settings(placement=True)).modules
     data = world(clusters, customers, jurisdictions, seed)
     return benchmarks.measured("data.k8s.placement", modules=modules, data=data, input=asked())

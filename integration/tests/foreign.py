@@ -34,7 +34,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.opa import arguments
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from fairlead.programs import toolchain
 
 LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for second in range(3)]
@@ -182,7 +182,7 @@ class _Kubelet:
             for name in secrets
         }
         volume.write(self.mounted / "tls", data["opa-tls"])
-        for name, keys in {"authz": bundles.FILE_MODULES, "token": ("token",)}.items():
+        for name, keys in {"authz": policy_files.FILE_MODULES, "token": ("token",)}.items():
             volume.write(self.mounted / name, {key: data["opa-token"][key] for key in keys})
 
     def run(self, newest: Any) -> None:

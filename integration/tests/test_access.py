@@ -32,7 +32,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import clients
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -47,7 +47,7 @@ def rendered(access: object) -> list[dict[str, Any]]:
     settings = Settings.model_validate({"access": access})
     templates = ("15-access.yaml.j2", "86-access.yaml.j2")
     files = manifests.render_files(
-        settings, bundles.bundle(settings), Credentials("", b"", b"", b""), templates=templates
+        PolicySet.load(settings), Credentials("", b"", b"", b""), templates=templates
     )
     return [manifest for objects in files.values() for manifest in objects]
 
@@ -180,7 +180,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a robot": ({"subjects": [{"kind": "Robot", "name": "r"}]}, "spec.subjects[0].kind"),
     "an account": (
         {"subjects": [{"kind": "ServiceAccount", "name": "A_b"}]},
-        "this is no name of a ServiceAccount",
+        "this is not a name of a ServiceAccount",
     ),
     "a namespace": (
         {"subjects": [{"kind": "User", "name": "a", "namespace": "b"}]},

@@ -22,6 +22,7 @@ from fairlead.kube import admission_reviews, clients
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
 from fairlead.operations import decision_logs
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it reads the decision log of a single OPA")
@@ -227,7 +228,7 @@ def test_what_is_said_to_be_asked_is_asked(
     seen = until(all_seen, what="OPA logs all requests that it should get")
     settings = Settings()
     said = asked.ask(
-        asked.of_cluster(cluster, settings),
+        asked.of_cluster(cluster, PolicySet.load(settings)),
         reviews,
         cluster.objects().namespaces(),
         complete=True,

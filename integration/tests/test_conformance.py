@@ -30,7 +30,7 @@ def test_cases_of_each_operation_and_outcome_hold_on_the_api_server(
     target: registry.Target,
 ) -> None:
     chosen = representative.cases([case for case in cases.load(None) if not case.data])
-    results = verify(chosen, verification.load(["webhook"], target), Progress())
+    results = verify(chosen, verification.load(["webhook"], target=target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
     assert len(results) >= 60
 
@@ -38,7 +38,7 @@ def test_cases_of_each_operation_and_outcome_hold_on_the_api_server(
 @pytest.mark.lab
 def test_every_case_holds_on_the_api_server(target: registry.Target) -> None:
     every = cases.load(None)
-    results = verify(every, verification.load(["webhook"], target), Progress())
+    results = verify(every, verification.load(["webhook"], target=target), Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     left_out = {r.case for r in results if r.passed is None}
     assert left_out == {case.name for case in every if case.data}

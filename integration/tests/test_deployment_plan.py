@@ -106,7 +106,7 @@ def test_a_plan_names_the_fields_that_a_deployment_then_changes(
     settings = "metadata.annotations[fairlead.dev/settings]"
     assert of_policies[f"{settings}.contact"] == (None, "#platform")
     assert [path for path in of_policies if path.startswith("data")] == ["data[settings.rego]"], (
-        "the name of a revision, which all modules have, is no difference"
+        "the name of a revision, which all modules have, is not a difference"
     )
     assert list(fields(planned, "Deployment")) == ["spec.template.spec.containers[sync].args"]
     applied = fairlead(cluster, "deploy", *flags, "-o", "json")

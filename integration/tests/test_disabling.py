@@ -28,7 +28,6 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, disable, drift
 from fairlead.operations.drift import AS_DEPLOYED, DISABLED
-from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -49,7 +48,7 @@ def former_size_policy() -> dict[str, Any]:
     """A policy that the engine `python` has, and that OPA had in former versions."""
     settings = Settings()
     rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SERVE
+        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.SERVE
     )
     kind = "ValidatingAdmissionPolicy"
     return next(

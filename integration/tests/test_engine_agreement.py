@@ -13,7 +13,9 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Engine
 from fairlead.engines.cel import CelEngine
-from fairlead.policy import bundles, cases
+from fairlead.policy import cases, policy_files
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
 from fairlead.verification.opa import OpaEngine
 from fairlead.verification.verify import verify
 from lab.fuzz import agreement
@@ -36,17 +38,18 @@ def test_a_wrong_comparison_is_found_and_shown_as_a_case(
     cluster: BareCluster, tmp_path: Path
 ) -> None:
     folder = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), folder)
+    shutil.copytree(policy_files.builtin(), folder)
     definition = folder / "node_pool" / "engines" / "cel.yaml"
     right = "variables.pool != '' && (variables.anyPool"
     assert right in definition.read_text()
     definition.write_text(definition.read_text().replace(right, right.replace("!=", "==")))
+    policies = PolicySet.load(Settings(), folder)
     result = agreement.run(
         ("opa", "cel"),
         seed=1,
         progress=Progress(),
         examples=EXAMPLES,
-        folder=folder,
+        policies=policies,
         cluster=cluster,
         shrink=False,
     )
@@ -55,8 +58,8 @@ def test_a_wrong_comparison_is_found_and_shown_as_a_case(
     path.write_text(yaml.safe_dump([result.failing]))
     shown = cases.load(path)
     engines: list[Engine] = [
-        OpaEngine(folder),
-        CelEngine(folder, cluster),
+        OpaEngine(policies),
+        CelEngine(policies, cluster),
         CelEngine(None, cluster),
     ]
     assert [each.passed for each in verify(shown, engines, Progress())] == [True, False, True]

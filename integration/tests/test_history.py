@@ -31,7 +31,7 @@ from fairlead.kube import clients
 from fairlead.operations import deploy, drift, history, history_diff
 from fairlead.operations.push import push
 from fairlead.operations.rollback import rollback
-from fairlead.policy import bundles, staging
+from fairlead.policy import bundles, policy_files, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings
 
@@ -54,7 +54,7 @@ def deployed(cluster: EmbeddedCluster, objects: clients.Objects) -> Iterator[Non
 def restored(cluster: EmbeddedCluster, objects: clients.Objects, message: str | None) -> None:
     """Deploy, if that changes something, and let the history begin anew."""
     settings = Settings()
-    default = manifests.policies(settings, staging.stage(bundles.bundle(settings), QUIET))
+    default = manifests.config_map(staging.staged(PolicySet.load(settings), "opa", QUIET))
     live = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
     as_default = history.settings_of(live) == history.settings_of(default)
     if not as_default or live["data"] != default["data"]:
@@ -74,7 +74,7 @@ def emptied(objects: clients.Objects) -> None:
 def policies(tmp_path: Path) -> Path:
     """A copy of the policies to change."""
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
+    shutil.copytree(policy_files.builtin(), copy)
     return copy
 
 

@@ -21,7 +21,6 @@ from fairlead.deployment.names import NAMESPACE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.operations import deploy, disable
-from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -64,7 +63,7 @@ def sidecar(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Sidecar
     chosen: Sidecar = request.param
     settings = Settings()
     rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=chosen
+        PolicySet.load(settings), Credentials.fresh(), sidecar=chosen
     )
     objects = cluster.objects()
     for manifest in rendered:

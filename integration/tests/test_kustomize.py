@@ -15,7 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import kustomize, manifests, secrets_file, sidecars
 from fairlead.deployment.names import RENEWED_BY
 from fairlead.kube import clients
-from fairlead.policy import bundles, staging
+from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -73,9 +73,9 @@ def test_base_and_overlay_are_together_what_deploy_applies(
         progress=SILENT,
     )
     chosen_sidecar = sidecars.SIDECARS[sidecar]
-    bundle = staging.deployed(bundles.bundle(settings), settings, chosen_sidecar.engine, SILENT)
+    staged = staging.staged(PolicySet.load(settings), chosen_sidecar.engine, SILENT)
     credentials = secrets_file.load(secrets).credentials
-    whole = named(manifests.render_objects(settings, bundle, credentials, sidecar=chosen_sidecar))
+    whole = named(manifests.render_objects(staged, credentials, sidecar=chosen_sidecar))
     # The file keeps the certificate, so nothing in the cluster renews it.
     whole["Secret", "opa-tls"]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"
     assert named(built(secrets.parent)) == whole

@@ -10,7 +10,7 @@ from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 AWKWARD = 'oidc:/it\'s "us" \\ {{ é }}: #1 \U0001f692'
@@ -39,7 +39,7 @@ def test_the_api_server_takes_each_manifest_strictly(
 ) -> None:
     settings = Settings.model_validate(chosen)
     rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), webhook_url=url
+        PolicySet.load(settings), Credentials.fresh(), webhook_url=url
     )
     for manifest in rendered:
         applied = objects.apply(manifest, dry_run=True)
@@ -63,7 +63,7 @@ def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(
 ) -> None:
     settings = Settings()
     rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT
+        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT
     )
     (template,) = [
         m["spec"]["template"]
@@ -82,7 +82,7 @@ def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(
 
 def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: clients.Objects) -> None:
     settings = Settings()
-    rendered = manifests.render_objects(settings, bundles.bundle(settings), Credentials.fresh())
+    rendered = manifests.render_objects(PolicySet.load(settings), Credentials.fresh())
     (deployment,) = [m for m in rendered if m["kind"] == "Deployment"]
     template = deployment["spec"]["template"]
     pod = {

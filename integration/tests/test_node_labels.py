@@ -18,7 +18,7 @@ from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import clients
 from fairlead.operations import preflight
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import NODE_LABELS, Pool, Settings
 
 GUARD = "fairlead-node-labels"
@@ -199,7 +199,7 @@ def test_administrators_and_cloud_controllers_may(
 
 
 def guards(settings: Settings) -> list[dict[str, Any]]:
-    rendered = manifests.render_objects(settings, bundles.bundle(settings), Credentials.fresh())
+    rendered = manifests.render_objects(PolicySet.load(settings), Credentials.fresh())
     return [manifest for manifest in rendered if manifest["metadata"]["name"] == GUARD]
 
 

@@ -26,7 +26,7 @@ from fairlead.opa.api import OpaApi
 from fairlead.operations import history, policy_status, revision_wait
 from fairlead.operations.push import push
 from fairlead.operations.rollback import rollback
-from fairlead.policy import bundles, staging
+from fairlead.policy import bundles, policy_files, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -39,7 +39,7 @@ OURS = f"{NAMESPACE}/{POLICIES}/"
 def policies(tmp_path: Path, cluster: Cluster, settings: Settings) -> Iterator[Path]:
     """A copy of the policies to change. Afterwards the checkout's own are in force again."""
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
+    shutil.copytree(policy_files.builtin(), copy)
     yield copy
     push(cluster, PolicySet.load(settings), progress=QUIET)
 
@@ -388,7 +388,7 @@ def test_status_tells_the_revision_and_until_when_certificates_last(
     from fairlead.operations.status import status
 
     data = status(cluster)
-    revision = staging.stage(bundles.bundle(settings), QUIET).revision
+    revision = staging.stage(PolicySet.load(settings).bundle, QUIET).revision
     assert {(opa["ready"], opa["revision"]) for opa in data["opa"]} == {(True, revision)}
     assert [c["name"] for c in data["certificates"]] == ["opa-tls", "opa-tls-ca"]
     assert {"name": POLICIES, "status": "ok", "error": None, "used": True} in data["policies"]

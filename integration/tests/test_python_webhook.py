@@ -23,7 +23,8 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
-from fairlead.policy import bundles, loading
+from fairlead.policy import loading
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.embedded("it has a cluster of its own, without OPA")
@@ -121,9 +122,7 @@ def ready(process: subprocess.Popen[bytes], url: str, ca: Path) -> bool:
 
 def register(cluster: BareCluster, settings: Settings, credentials: Credentials, url: str) -> None:
     """Apply the webhooks of a deployment, so that they call `url`."""
-    rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), credentials, webhook_url=url
-    )
+    rendered = manifests.render_objects(PolicySet.load(settings), credentials, webhook_url=url)
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     for manifest in rendered:
         if manifest["kind"] in kinds:
@@ -193,7 +192,7 @@ def test_the_number_of_replicas_is_limited_in_manifests_and_by_scaling(world: Wo
     assert world.create(workload("Deployment", 3), "payments", dry=False).ok
     path = path_of(workload("Deployment", 3), "payments", "web", "scale")
     scale = world.rest.request("GET", path).body
-    # Without a version, the status that a controller writes meanwhile is no conflict.
+    # Without a version, the status that a controller writes meanwhile is not a conflict.
     del scale["metadata"]["resourceVersion"]
     scale["spec"]["replicas"] = 11
     refused = world.rest.request("PUT", path, scale, query=_DRY_RUN)

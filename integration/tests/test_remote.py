@@ -32,7 +32,7 @@ from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, rotate
 from fairlead.pki import certificates
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 
 PROFILES = ["foreign"]
 pytestmark = pytest.mark.embedded("its nodes are simulated")
@@ -154,7 +154,7 @@ def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Fore
 
 def test_a_push_reaches_the_pods_and_is_taken_back(foreign: Foreign, tmp_path: Path) -> None:
     policies = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), policies)
+    shutil.copytree(policy_files.builtin(), policies)
     before = result(foreign, "status")["opa"][0]["revision"]
     with (policies / "node_pool" / "node_pool.rego").open("a") as module:
         module.write("\n# another revision\n")

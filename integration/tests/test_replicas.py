@@ -29,7 +29,7 @@ from fairlead.operations import rotate
 from fairlead.operations.deployed_state import credentials
 from fairlead.operations.push import push
 from fairlead.operations.status import status
-from fairlead.policy import bundles, staging
+from fairlead.policy import policy_files, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -129,7 +129,7 @@ def test_both_are_told(two: EmbeddedCluster) -> None:
     assert len({opa["url"] for opa in opas}) == len({opa["pid"] for opa in opas}) == 2
     assert [opa["ready"] for opa in opas] == [True, True]
     assert {opa["revision"] for opa in opas} == {
-        staging.stage(bundles.bundle(Settings()), Progress()).revision
+        staging.stage(PolicySet.load(Settings()).bundle, Progress()).revision
     }
     assert len({server.url for server in two.sidecars()}) == 2
     begins = {line.split()[0] for line in "".join(two.logs("sidecar", 1, False)).splitlines()}
@@ -186,7 +186,7 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
 
 def test_a_push_reaches_both(two: EmbeddedCluster, tmp_path: Path) -> None:
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
+    shutil.copytree(policy_files.builtin(), copy)
     (copy / "extra.rego").write_text("package extra\n\nx := 1\n")
     pushed = push(two, PolicySet.load(Settings(), copy), progress=QUIET)
     assert (

@@ -286,7 +286,7 @@ def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "PAGE", 2)
-    assert audit.audit(bare, Settings(), progress=QUIET) == audited
+    assert audit.audit(bare, PolicySet.load(Settings()), progress=QUIET) == audited
 
 
 def test_an_audit_takes_no_more_than_the_right_to_list(

@@ -20,7 +20,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import policy_status
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 # each test runs with each; without a program kube-mgmt its part is skipped
@@ -198,7 +198,7 @@ def test_data_is_loaded_where_kube_mgmt_would_put_it(
         annotation = json.loads(config_map["metadata"]["annotations"][STATUS])
         return bool(annotation["status"] == "error")
 
-    eventually(refused, "it is told that the data are no JSON")
+    eventually(refused, "it is told that the data are not JSON")
     assert opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 4}}
     objects.delete("v1", "ConfigMap", "prices", NAMESPACE)
     eventually(lambda: opa.document(["fairlead", "prices"]) is None, "the data are gone")
@@ -316,7 +316,7 @@ def test_the_api_server_takes_its_pods_strictly_where_pods_are_restricted(
 ) -> None:
     settings = Settings()
     rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[name]
+        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[name]
     )
     for manifest in rendered:
         objects.apply(manifest, dry_run=True)

@@ -25,7 +25,7 @@ from fairlead.deployment.names import NAMESPACE, STATUS
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
-from fairlead.policy import bundles
+from fairlead.policy import bundles, policy_files
 from fairlead.programs import toolchain
 
 PROFILES = ["processes"]
@@ -342,7 +342,7 @@ def test_labels_and_namespaces_may_be_others(
         "--namespace-labels=team",
     )
     eventually(second.healthy, "it is healthy")
-    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(bundles.FILE_MODULES)]
+    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(policy_files.FILE_MODULES)]
     assert ours == [f"{at}/custom/a.rego"]
 
 

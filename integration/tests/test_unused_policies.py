@@ -15,7 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES, POLICY_LABEL
 from fairlead.kube import clients
 from fairlead.operations import policy_status, push
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -35,7 +35,7 @@ def test_policies_that_no_decision_uses_are_named(
     cluster: Cluster, objects: clients.Objects, settings: Settings, tmp_path: Path
 ) -> None:
     folder = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), folder)
+    shutil.copytree(policy_files.builtin(), folder)
     main = folder / "main.rego"
     uses = " if {\n\t_decisions\n\tcount([name | data.teams[name].deny]) >= 0\n}\n"
     assert main.read_text().count(" if _decisions\n") == 1

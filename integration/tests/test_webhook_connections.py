@@ -23,7 +23,6 @@ from fairlead.deployment.manifests import render_objects
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.operations import deploy
-from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -37,7 +36,7 @@ SEEN = 30.0
 def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: str) -> None:
     settings = Settings()
     objects = render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar]
+        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.SIDECARS[sidecar]
     )
     (deployment,) = [
         each

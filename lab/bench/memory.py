@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.common import paths
 from fairlead.opa.api import OpaApi
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from lab import decision_cost
 from lab.bench import figures, processes
 from lab.bench.figures import Row
@@ -65,7 +65,7 @@ def of_data(ground: Ground, sizes: Sequence[int]) -> Iterator[Row]:
     """
     folder = ground.tls / "policies"
     folder.mkdir()
-    for name, text in bundles.bundle(SETTINGS).modules.items():
+    for name, text in PolicySet.load(SETTINGS).modules.items():
         (folder / name).write_text(text, encoding="utf-8")
     peers = paths.root() / "bench" / "peers"
     (sample,) = (ground.api.request("GET", "/api/v1/namespaces/fairlead").body,)

@@ -21,7 +21,6 @@ from fairlead.engines.kyverno import manifests as kyverno_policies
 from fairlead.engines.live import custom_resources
 from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
-from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.bench.ground import DEADLINE, POOL, SETTINGS, Ground
@@ -139,7 +138,7 @@ def _python(ground: Ground, label: str) -> None:
         "url": f"https://{address}/",
         "caBundle": base64.b64encode(ground.ca.cert_pem).decode(),
     }
-    for manifest in manifests.render_webhooks(settings, bundles.bundle(settings)):
+    for manifest in manifests.render_webhooks(PolicySet.load(settings)):
         renamed = _renamed(manifest, label)
         for webhook in renamed.get("webhooks", ()):
             webhook["clientConfig"] = server

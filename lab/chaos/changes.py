@@ -26,7 +26,7 @@ from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, rotate
 from fairlead.operations.push import push
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.chaos.invariants import Push, Verdict, credentials
@@ -189,7 +189,7 @@ def variants(folder: Path) -> dict[str, Path]:
 
 
 def _variant(folder: Path, tag: str) -> Path:
-    shutil.copytree(bundles.folder(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
+    shutil.copytree(policy_files.builtin(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
     main = folder / "main.rego"
     marker = (
         f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", '

@@ -14,7 +14,8 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
 from fairlead.engines import RENDERERS, renderer
 from fairlead.engines.base import Renderer
-from fairlead.policy import bundles, loading
+from fairlead.policy import loading
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -41,9 +42,9 @@ def superfluous(expected: Mapping[Path, str]) -> list[Path]:
 
 def _texts(settings: Settings, renderers: Mapping[str, Renderer]) -> Iterator[tuple[str, str]]:
     """The files of a pair, by name."""
-    active = bundles.bundle(settings).active(settings)
+    policies = PolicySet.load(settings)
     for name, engine in renderers.items():
         try:
-            yield f"{name}.yaml", manifests.to_yaml(engine.render(active, settings))
+            yield f"{name}.yaml", manifests.to_yaml(engine.render(policies))
         except UsageError as error:
             yield f"{name}.refused", f"{error}\n"

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from fairlead import verification
@@ -24,6 +23,7 @@ from fairlead.engines.cel import CelEngine
 from fairlead.engines.live import clusters, marker
 from fairlead.engines.live.scene import Scene
 from fairlead.policy.cases import Case, Expect
+from fairlead.policy.policy_set import PolicySet
 from lab.fuzz import completion, disagreements
 from lab.fuzz.batches import BATCH, Batch, batches
 from lab.fuzz.completion import Completed, plain
@@ -159,7 +159,7 @@ def run(
     seed: int,
     progress: Progress,
     examples: int,
-    folder: Path | None = None,
+    policies: PolicySet | None = None,
     cluster: BareCluster | None = None,
     shrink: bool = True,
 ) -> Search[Any]:
@@ -167,7 +167,7 @@ def run(
     for a smaller one that they decide differently if `shrink`. The failing example is a case as in
     a file of cases. `cluster` is an embedded one without policies, by default a new one.
     """
-    others = verification.load([name for name in names if name != CelEngine.name], folder=folder)
+    others = verification.load([name for name in names if name != CelEngine.name], policies)
 
     count = -(-examples // BATCH)
     every = drawn(batches(), examples=count, seed=seed, name="requests", progress=progress)
@@ -176,7 +176,7 @@ def run(
             cluster = stack.enter_context(clusters.bare(progress))
         api = clusters.api(cluster)
         scene = Scene(api, stack.enter_context(marker.placed(api)))
-        compared = Comparison([*others, CelEngine(folder, cluster)], scene, progress)
+        compared = Comparison([*others, CelEngine(policies, cluster)], scene, progress)
         result: Search[Any] = Search()
         for several in _chunks(every):
             compared.ask(several)

@@ -28,6 +28,7 @@ from fairlead.engines.python.pods import TEMPLATES
 from fairlead.opa import cli
 from fairlead.policy import bundles, tables
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import pool_requests
 from lab.fuzz.search import Search, search
@@ -134,8 +135,9 @@ def run(
     pairs = [
         replace(one, settings=other.settings) for one, other in itertools.product(drawn, repeat=2)
     ]
-    bundle = spoil(bundles.bundle(Settings(), policies))
-    documents = {_key(asked.settings): _documents(asked.settings, bundle) for asked in drawn}
+    policy_set = PolicySet.load(Settings(), policies)
+    bundle = spoil(policy_set.bundle)
+    documents = {_key(asked.settings): _documents(asked.settings, policy_set) for asked in drawn}
     outcomes: Counter[str] = Counter()
     different: list[tuple[Asked, str]] = []
     for start in range(0, len(pairs), _AT_ONCE):
@@ -215,13 +217,12 @@ def _answers(
     return answers
 
 
-def _documents(settings: Mapping[str, Any], bundle: Bundle) -> dict[str, Any]:
+def _documents(settings: Mapping[str, Any], policies: PolicySet) -> dict[str, Any]:
     """What policies read of the settings."""
-    read = Settings.model_validate(settings)
-    active = bundle.active(read)
+    in_force = policies.under(Settings.model_validate(settings))
     return {
-        "settings": bundles.settings_document(read, active),
-        "requests": tables.requests(active),
+        "settings": bundles.settings_document(in_force.settings, in_force.active),
+        "requests": tables.requests(in_force.active),
     }
 
 

@@ -19,6 +19,7 @@ from fairlead.admission import evaluate
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.engines.python import decisions
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import ENGINES, agreement
 from lab.fuzz.batches import BATCH, Asked, Batch, batches
@@ -46,8 +47,9 @@ def run(
     if len(names) < 2:
         raise UsageError(f"name two engines to compare, of {', '.join(ENGINES)}: --engine NAME")
     result: Search[Any] = Search()
+    policy_set = PolicySet.load(Settings(), policies)
     if {"opa", "python"} <= {*names}:
-        result.add(_alone(seed, progress, policies, examples, shrink))
+        result.add(_alone(seed, progress, policy_set, examples, shrink))
     count = -(-examples // _SHARE)
     if "cel" in names and not result.why:
         result.add(
@@ -56,7 +58,7 @@ def run(
                 seed=seed,
                 progress=progress,
                 examples=count,
-                folder=policies,
+                policies=policy_set,
                 shrink=shrink,
             )
         )
@@ -64,7 +66,7 @@ def run(
 
 
 def _alone(
-    seed: int, progress: Progress, folder: Path | None, examples: int, shrink: bool
+    seed: int, progress: Progress, policies: PolicySet, examples: int, shrink: bool
 ) -> Search[Any]:
     """The comparison of opa and python without an API server. An example is a batch, because one
     process of OPA answers many questions as fast as one.
@@ -72,7 +74,7 @@ def _alone(
     outcomes: Counter[str] = Counter()
     searched = search(
         batches(),
-        lambda batch: _compared(batch, folder, progress, outcomes),
+        lambda batch: _compared(batch, policies, progress, outcomes),
         examples=-(-examples // BATCH),
         seed=seed,
         name="engines",
@@ -80,7 +82,7 @@ def _alone(
         shrink=shrink,
     )
     smallest = searched.failing
-    document = None if smallest is None else _document(smallest, folder)
+    document = None if smallest is None else _document(smallest, policies)
     return Search(outcomes.total(), outcomes, document, searched.why)
 
 
@@ -105,22 +107,22 @@ class Answers:
         return " and ".join(words) or "allowed"
 
 
-def ask(batch: Batch, folder: Path | None, progress: Progress) -> list[Answers]:
-    """The answers to all requests of a batch, by the policies of `folder`, or the checkout's."""
+def ask(batch: Batch, policies: PolicySet, progress: Progress) -> list[Answers]:
+    """The answers to all requests of a batch, by the policies."""
     settings = Settings.model_validate(batch.settings)
     questions = [asked.question(settings) for asked in batch.asked]
-    in_rego = evaluate.ask(questions, progress, folder=folder)
-    policies = decisions.of_folder(settings, folder)
+    in_rego = evaluate.ask(questions, policies, progress)
+    in_python = decisions.of_policies(policies.under(settings))
     return [
         Answers(
-            asked, _readable(answer.review), _readable(policies.answer(asked.review, asked.labels))
+            asked, _readable(answer.review), _readable(in_python.answer(asked.review, asked.labels))
         )
         for asked, answer in zip(batch.asked, in_rego, strict=True)
     ]
 
 
-def _compared(batch: Batch, folder: Path | None, progress: Progress, outcomes: Counter[str]) -> str:
-    for answers in ask(batch, folder, progress):
+def _compared(batch: Batch, policies: PolicySet, progress: Progress, outcomes: Counter[str]) -> str:
+    for answers in ask(batch, policies, progress):
         if answers.rego != answers.python:
             texts = json.dumps(answers.rego), json.dumps(answers.python)
             raise Violation("Rego answers {}, and Python {}".format(*texts))
@@ -128,8 +130,8 @@ def _compared(batch: Batch, folder: Path | None, progress: Progress, outcomes: C
     return ""
 
 
-def _document(batch: Batch, folder: Path | None) -> Any:
-    different = [each for each in ask(batch, folder, Progress()) if each.rego != each.python]
+def _document(batch: Batch, policies: PolicySet) -> Any:
+    different = [each for each in ask(batch, policies, Progress()) if each.rego != each.python]
     return {"settings": batch.settings, "asked": [asdict(each.asked) for each in different]}
 
 

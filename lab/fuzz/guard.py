@@ -44,6 +44,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.policy import bundles, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import scoped_requests
 from lab.fuzz.api_requests import READS, Request, plain, requests
@@ -81,7 +82,7 @@ def run(
     Returns Search.result with the number of `rotations` of the token.
     """
     began = time.monotonic()
-    bundle = staging.stage(bundles.bundle(Settings(placement=True), policies), progress)
+    bundle = staging.stage(PolicySet.load(Settings(placement=True), policies).bundle, progress)
     totals: Search[Request] = Search()
     rotations = 0
     debugged, proxied = (max(1, int(examples * part)) for part in (_DEBUGGED, _PROXIED))

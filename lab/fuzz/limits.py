@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.sidecars import SYNC
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 _UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -151,8 +151,8 @@ class MemoryLimit:
 
 
 def _containers(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
-    bundle = bundles.bundle(settings)
-    objects = manifests.render_objects(settings, bundle, Credentials.fresh([]), sidecar=SYNC)
+    policies = PolicySet.load(settings)
+    objects = manifests.render_objects(policies, Credentials.fresh([]), sidecar=SYNC)
     deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
     return [
         (container["name"], container)

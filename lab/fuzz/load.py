@@ -29,7 +29,7 @@ from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.operations.deploy import deploy
 from fairlead.operations.up import started
-from fairlead.policy import bundles, staging
+from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import limits
@@ -117,7 +117,7 @@ def on_opa(
     If `proxied`, the proxy runs before it.
     """
     settings = Settings()
-    bundle = staging.stage(bundles.bundle(settings, policies), progress)
+    bundle = staging.stage(PolicySet.load(settings, policies).bundle, progress)
     known = {name: {"metadata": {"name": name, **part}} for name, part in NAMESPACES.items()}
     with tempfile.TemporaryDirectory(prefix="fairlead-fuzz-") as folder:
         opa = Opa(

@@ -20,7 +20,7 @@ import hypothesis.strategies as st
 from fairlead.common import files
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from lab.fuzz.search import Search, search
 
 EXAMPLES = 20_000
@@ -109,7 +109,7 @@ def run(
         return ""
 
     search(_events(), remember, examples=examples, seed=seed, name="log", progress=progress)
-    module = spoil(files.read_text(bundles.folder() / bundles.LOG))
+    module = spoil(files.read_text(policy_files.builtin() / policy_files.LOG))
     outcomes: Counter[str] = Counter()
     different: list[Mapping[str, Any]] = []
     for start in range(0, len(drawn), _AT_ONCE):
@@ -131,7 +131,7 @@ def _answers(
 ) -> list[Mapping[str, Any]]:
     answers: list[Mapping[str, Any]] = cli.evaluate(
         "data.fairlead_log.compared",
-        modules={bundles.LOG: module, "fairlead_log.rego": _MODULE},
+        modules={policy_files.LOG: module, "fairlead_log.rego": _MODULE},
         data={"fairlead_events": list(events)},
         progress=progress,
     )

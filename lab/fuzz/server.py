@@ -17,7 +17,7 @@ from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.opa import arguments, cli
 from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.opa.errors import PolicyRejected
-from fairlead.policy import bundles
+from fairlead.policy import bundles, policy_files
 from fairlead.policy.bundles import Bundle, ScopedTokens
 from fairlead.policy.revision import MAIN
 from fairlead.policy.token_scopes import SCOPES
@@ -250,11 +250,11 @@ class Opa:
             left = refused
 
     def _file_modules(self) -> set[str]:
-        paths = {str(Path(self.files.authz) / name) for name in bundles.FILE_MODULES}
+        paths = {str(Path(self.files.authz) / name) for name in policy_files.FILE_MODULES}
         return paths | {path.lstrip("/") for path in paths}
 
     def _write_file_modules(self) -> None:
-        authz = {bundles.AUTHZ: self._authz(self.tokens, self.scoped)}
+        authz = {policy_files.AUTHZ: self._authz(self.tokens, self.scoped)}
         modules = bundles.file_modules(self.tokens, self.scoped) | authz
         volume.write(
             Path(self.files.authz), {name: text.encode() for name, text in modules.items()}

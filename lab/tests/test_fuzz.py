@@ -21,6 +21,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.commands.fuzz import command
 from lab.fuzz import guard, limits, load, reviews, scoped_requests
@@ -209,7 +210,7 @@ def test_malformed_reviews_are_answered_well() -> None:
 
 
 def test_policies_that_only_warn_are_found() -> None:
-    lax = bundles.bundle(Settings.model_validate({"enforcement": "warn"}))
+    lax = PolicySet.load(Settings.model_validate({"enforcement": "warn"})).bundle
     result = reviews.run(examples=1_500, seed=SEED, progress=Progress(), spoil=lambda _: lax)
     assert result["why"]
     assert result["example"]
@@ -316,8 +317,7 @@ def test_what_exceeds_its_limit_is_ended_where_this_machine_can() -> None:
 
 
 def test_limits_are_those_of_the_manifests() -> None:
-    bundle = bundles.bundle(Settings())
-    objects = manifests.render_objects(Settings(), bundle, Credentials.fresh())
+    objects = manifests.render_objects(PolicySet.load(Settings()), Credentials.fresh())
     deployment = next(manifest for manifest in objects if manifest["kind"] == "Deployment")
     shown = {
         container["name"]: container["resources"]["limits"]
@@ -533,13 +533,13 @@ def test_a_wider_toleration_is_as_good_as_the_pools(toleration: Any, covers: boo
         (body(uid=7), answer(uid=""), "does not say what is asked"),
         (body(), answer(patch=[ASSIGN], uid="2"), "uid"),
         (body(), answer(version="v1beta1", **DENIED), "apiVersion"),
-        (body(), answer(allowed="yes"), "no truth value"),
+        (body(), answer(allowed="yes"), "not a truth value"),
         (body(), answer(allowed=False), "denies without a message"),
         (body(), answer(patch=[ASSIGN], **DENIED), "a patch for what it denies"),
         (body(), answer(patch=[ASSIGN], patched=True), "unknown fields"),
         (body(), answer(patch=[ASSIGN], warnings=[1]), "warnings"),
         (body(), Response(200, b"", b"{}"), "something else than a review"),
-        (body(), Response(200, b"", b"<html>"), "no JSON"),
+        (body(), Response(200, b"", b"<html>"), "not JSON"),
         (body(), Response(400, b"", b"{}"), "JSON is answered with 400"),
         (body(), Response(500, b"", b"number too big"), "answered with 500"),
         (body(), Response(404, b"", b"{}"), "answered with 404"),

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from lab.fuzz import engines
 
 WITHOUT_A_CLUSTER = ("opa", "python")
@@ -30,7 +30,7 @@ def test_rego_and_python_give_equal_answers() -> None:
 
 def test_a_difference_is_found_and_shown_with_its_request(tmp_path: Path) -> None:
     folder = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), folder)
+    shutil.copytree(policy_files.builtin(), folder)
     module = folder / "node_pool" / "mutation.rego"
     right = '"add", "path": pointer("nodeSelector")'
     assert right in module.read_text()

@@ -10,8 +10,9 @@ from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.gatekeeper import GatekeeperRenderer
 from fairlead.engines.live import answers, clusters, custom_resources, marker
 from fairlead.engines.live.scene import Scene
-from fairlead.policy import bundles
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.engines.gatekeeper import controller, inexpressible
 from lab.engines.gatekeeper.in_force import InForce
@@ -24,9 +25,12 @@ class GatekeeperEngine(GatekeeperRenderer):
 
     asks_cluster = False
 
+    def __init__(self, policies: PolicySet | None = None) -> None:
+        self._policies = CasePolicies(policies)
+
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return without_data(case) or inexpressible.reason(case, self._folder)
+        return without_data(case) or inexpressible.reason(case, self._policies)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are grouped by their settings, which are in force
@@ -38,11 +42,13 @@ class GatekeeperEngine(GatekeeperRenderer):
             groups.setdefault(settings.model_dump_json(), (settings, []))[1].append(case)
         with clusters.bare(progress) as cluster:
             rest = clusters.api(cluster)
-            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
+            custom_resources.serve(rest, custom_resources.of(self._policies.whole))
             controller.serve_definitions(rest, progress)
             controller.start(cluster, rest, progress)
             in_force = InForce(rest)
-            rendered = [self._objects(settings) for settings, _ in groups.values()]
+            rendered = [
+                self.render(self._policies.under(settings)) for settings, _ in groups.values()
+            ]
             templates = [each for objects in rendered for each in objects if _is_template(each)]
             in_force.put({each["metadata"]["name"]: each for each in templates}.values())
             with marker.placed(rest, webhooks=True) as known:
@@ -52,10 +58,6 @@ class GatekeeperEngine(GatekeeperRenderer):
                     for case in group:
                         decided = scene.decide(case, [controller.GROUP])
                         yield case, answers.refused_early(case, decided, "Gatekeeper")
-
-    def _objects(self, settings: Settings) -> list[dict[str, Any]]:
-        bundle = bundles.bundle(settings, self._folder)
-        return self.render(bundle.active(settings), settings)
 
 
 def _is_template(manifest: dict[str, Any]) -> bool:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fairlead.common import mistakes
 from fairlead.engines.gatekeeper import definition as definitions
 from fairlead.engines.gatekeeper import manifests, mutators
 from fairlead.kube import labels
-from fairlead.policy import bundles
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings
 
 
-def reason(case: Case, folder: Path | None) -> str | None:
+def reason(case: Case, policies: CasePolicies) -> str | None:
     """Why Gatekeeper cannot express a case; None if it can. Raises InputError."""
-    active, refused = _judged(declared(case).model_dump_json(), folder)
-    if refused:
+    in_force = policies.under(declared(case))
+    if refused := _refused(in_force):
         return refused
-    for instance in active:
+    for instance in in_force.active:
         definition = definitions.of(instance.intent)
         if instance.intent.name == case.intent and definition:
             for part in definition.inexpressible:
@@ -67,18 +66,12 @@ def _is_pool(name: str) -> bool:
         return False
 
 
-@functools.cache
-def _judged(settings: str, folder: Path | None) -> tuple[list[Instance], str | None]:
-    """The instances of intents that are in force with these settings, in JSON, and why Gatekeeper
-    cannot express these.
-    """
-    parsed = Settings.model_validate_json(settings)
-    bundle = bundles.bundle(parsed, folder)
-    active = bundle.active(parsed)
-    refused = next(manifests.refused(active, parsed, bundle), None)
-    if refused is None:
-        return active, None
-    return active, refused.text.removeprefix(f"{mistakes.path(refused.location)}: ")
+def _refused(policies: PolicySet) -> str | None:
+    """Why Gatekeeper cannot express the settings; None if it can."""
+    refused = manifests.refused(policies.active, policies.settings, policies.bundle)
+    for mistake in refused:
+        return mistake.text.removeprefix(f"{mistakes.path(mistake.location)}: ")
+    return None
 
 
 def _names(case: Case, instance: Instance) -> dict[str, Any]:

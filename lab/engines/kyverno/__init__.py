@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
@@ -18,10 +17,12 @@ from fairlead.engines.live import marker as native_marker
 from fairlead.engines.live.scene import Scene
 from fairlead.engines.live.worlds import World, create
 from fairlead.kube.clients import Objects
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
+from fairlead.policy.policy_set import PolicySet
 from lab.engines.kyverno import controller, marker
 
-# How Kyverno and API servers word that an expression or Kyverno failed, which is no decision.
+# How Kyverno and API servers word that an expression or Kyverno failed, which is not a decision.
 _FAILED = re.compile(
     r"Policy \S+ error: |Errors: \[|failed to evaluate|failed to convert|failed calling webhook"
 )
@@ -38,21 +39,23 @@ class KyvernoEngine(KyvernoRenderer):
 
     asks_cluster = False
 
-    def __init__(self, folder: Path | None = None, cluster: BareCluster | None = None) -> None:
-        super().__init__(folder)
+    def __init__(
+        self, policies: PolicySet | None = None, cluster: BareCluster | None = None
+    ) -> None:
+        self._policies = CasePolicies(policies)
         self._cluster = cluster
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return without_data(case) or inexpressible.reason(case, self._folder)
+        return without_data(case) or inexpressible.reason(case, self._policies)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""
-        world = World(self._folder, manifests.render)
+        world = World(self._policies, manifests.render)
         groups = {case.name: world.add(case) for case in cases}
         with self._running(progress) as cluster:
             rest = clusters.api(cluster)
-            custom_resources.serve(rest, custom_resources.of(cases, self._folder))
+            custom_resources.serve(rest, custom_resources.of(self._policies.whole))
             _create(world, rest, progress)
             with native_marker.placed(rest) as known, marker.placed(rest) as in_force:
                 scene = Scene(rest, known, engine_knows=in_force.knows)

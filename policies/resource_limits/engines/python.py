@@ -80,7 +80,7 @@ def _unreadable(spec: Any, which: List, names: set[str]) -> Iterator[str]:
         for name, value in get(spec, *path, default={}).items():
             if name in names and not _is_legal(value):
                 yield (
-                    f"the pod has {name} {as_json(value)}, which is no quantity: write it like "
+                    f"the pod has {name} {as_json(value)}, which is not a quantity: write it like "
                     "500m or 1Gi"
                 )
 
@@ -171,7 +171,7 @@ def _is_legal(value: Any) -> bool:
 def _known(text: str) -> Decimal:
     amount = _quantity(text)
     if amount is None:
-        raise ValueError(f"{text} is no quantity")
+        raise ValueError(f"{text} is not a quantity")
     return amount
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,8 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, switches
 from fairlead.deployment.names import INTENT_LABEL, PART_OF, WEBHOOKS
 from fairlead.deployment.webhooks import INTENTS
-from fairlead.policy import bundles
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 if TYPE_CHECKING:  # the Kubernetes client takes long to load
     from fairlead.clusters.base import Cluster
@@ -110,12 +108,9 @@ class Asked:
         return unpatched, error if webhook else ""
 
 
-def rendered(settings: Settings, folder: Path | None = None) -> Webhooks:
-    """The webhooks that a deployment with these settings and the policies of `folder`, or the
-    checkout's, brings.
-    """
-    objects = manifests.render_webhooks(settings, bundles.bundle(settings, folder))
-    return of_objects(objects)
+def rendered(policies: PolicySet) -> Webhooks:
+    """The webhooks that a deployment of these policies brings."""
+    return of_objects(manifests.render_webhooks(policies))
 
 
 def of_objects(objects: Sequence[Mapping[str, Any]]) -> Webhooks:
@@ -123,7 +118,7 @@ def of_objects(objects: Sequence[Mapping[str, Any]]) -> Webhooks:
     return _webhooks(objects, deployed=False)
 
 
-def of_cluster(cluster: Cluster, settings: Settings, folder: Path | None = None) -> Webhooks:
+def of_cluster(cluster: Cluster, policies: PolicySet) -> Webhooks:
     """The webhooks of Fairlead in the cluster; if it has none, those that a deployment would bring.
     Needs the right to list webhook configurations, and ValidatingAdmissionPolicies with their
     bindings. Raises FairleadError if they cannot be listed.
@@ -136,7 +131,7 @@ def of_cluster(cluster: Cluster, settings: Settings, folder: Path | None = None)
     ]
     webhooks = _webhooks([item for item in items if _ours(item)], deployed=True)
     if not any(configuration["kind"] in KINDS for configuration in webhooks.configurations):
-        return rendered(settings, folder)
+        return rendered(policies)
     return webhooks
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from fairlead.admission import asked, batch, reduced_reviews
@@ -15,8 +14,7 @@ from fairlead.admission.batch import Decision, described
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 OUTSIDE = "outside its pool"
 REFUSED = "would be refused"
@@ -71,21 +69,18 @@ class Answer:
                 yield f"no webhook of {intent} asks OPA"
 
 
-def audit(
-    cluster: Cluster, settings: Settings, folder: Path | None = None, *, progress: Progress
-) -> dict[str, Any]:
-    """Evaluate the policies (of `folder`, or the checkout's) on every pod and template of
-    `cluster`, and on all objects of other kinds that they are about, as if all intents were
-    enforced, where the API server asks OPA.
+def audit(cluster: Cluster, policies: PolicySet, *, progress: Progress) -> dict[str, Any]:
+    """Evaluate the policies on every pod and template of `cluster`, and on all objects of other
+    kinds that they are about, as if all intents were enforced, where the API server asks OPA.
 
     Fairlead need not be deployed in the cluster; the right to list objects is enough. Returns
     {findings, counts, webhooks}: findings as dicts of Finding, the worst first, without UNMAPPED
     and ALONE, and the number of each of KINDS. The webhooks are `deployed`, or `rendered` if the
     cluster has none. Raises FairleadError if objects cannot be read or OPA fails.
     """
-    webhooks = asked.of_cluster(cluster, settings.enforced(), folder)
-    bundle = bundles.bundle(settings.enforced(), folder)
-    inventory = Inventory(cluster, progress, further_kinds(bundle.active(settings)))
+    policies = policies.under(policies.settings.enforced())
+    webhooks = asked.of_cluster(cluster, policies)
+    inventory = Inventory(cluster, progress, further_kinds(policies.active))
     subjects = inventory.subjects
     reviews = [review for subject in subjects for review in subject.reviews]
     admissions = asked.ask(
@@ -94,8 +89,8 @@ def audit(
     answers = decide(
         reviews,
         admissions,
-        modules=bundle.modules,
-        kubernetes=inventory.data(settings.replicate),
+        modules=policies.modules,
+        kubernetes=inventory.data(policies.settings.replicate),
         progress=progress,
     )
     next_answer = iter(answers)

@@ -65,12 +65,11 @@ def diff(
     deployed = _deployed(cluster)
     kinds = further_kinds([*_active(deployed), *policies.active])
     requests = _Requests(Inventory(cluster, progress, kinds), progress)
-    settings, folder = policies.settings, policies.folder
-    now, rendered = asked.of_cluster(cluster, settings, folder), asked.rendered(settings, folder)
+    now, rendered = asked.of_cluster(cluster, policies), asked.rendered(policies)
     modules = bundles.modules_of(deployed["data"])
     before = requests.decisions(now, modules, _replicated(deployed), "deployed")
     if engine == OPA_ENGINE:
-        after = requests.decisions(rendered, policies.modules, settings.replicate, "new")
+        after = requests.decisions(rendered, policies.modules, policies.settings.replicate, "new")
         compared = [compare(*pair) for pair in zip(before, after, strict=True)]
     else:
         after = requests.decisions_of(engine, policies, rendered)
@@ -205,11 +204,10 @@ def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
         return []
 
 
-def _active(deployed: dict[str, Any]) -> list[Instance]:
+def _active(deployed: dict[str, Any]) -> Sequence[Instance]:
     """The deployed intents; none if another version of Fairlead wrote them."""
     try:
-        modules = bundles.modules_of(deployed["data"])
-        return bundles.Bundle(modules).active(drift.settings(deployed))
+        return PolicySet.deployed(deployed["data"], drift.settings(deployed)).active
     except FairleadError:
         return []
 

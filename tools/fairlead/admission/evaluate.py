@@ -16,6 +16,7 @@ from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, labels
 from fairlead.opa import cli
 from fairlead.policy import bundles, tables
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 NO_ANSWER = (
@@ -126,22 +127,20 @@ class Answer:
     reason: str = ""
 
 
-def ask(
-    questions: Sequence[Question], progress: Progress, *, folder: Path | None = None
-) -> list[Answer]:
-    """The decisions, in the order of `questions`, by the policies of `folder`, or the checkout's.
+def ask(questions: Sequence[Question], policies: PolicySet, progress: Progress) -> list[Answer]:
+    """The decisions by the policies, in the order of `questions`, under the settings of each.
 
     Raises FairleadError if OPA fails on any of them, or if its patch cannot be applied.
     """
     if not questions:
-        return _decide(_prepare(Settings(), folder), [], progress)  # raises if policies are wrong
+        return _decide(_prepare(policies), [], progress)  # raises if policies are wrong
     by_settings: dict[str, _Prepared] = {}
     groups: dict[tuple[str, ...], list[int]] = {}
     prepared: list[_Prepared] = []
     for number, question in enumerate(questions):
         key = question.settings.model_dump_json()
         if key not in by_settings:
-            by_settings[key] = _prepare(question.settings, folder)
+            by_settings[key] = _prepare(policies.under(question.settings))
         prepared.append(by_settings[key])
         data_text = json.dumps(question.data, sort_keys=True)
         groups.setdefault((*prepared[number].instances, data_text), []).append(number)
@@ -158,21 +157,20 @@ class _Prepared:
     intents with their packages.
     """
 
-    bundle: bundles.Bundle
+    modules: Mapping[str, str]
     documents: dict[str, Any]
     instances: tuple[str, ...]
 
 
-def _prepare(settings: Settings, folder: Path | None) -> _Prepared:
-    bundle = bundles.bundle(settings, folder)
-    active = bundle.active(settings)
+def _prepare(policies: PolicySet) -> _Prepared:
+    active = policies.active
     documents = {
-        "settings": bundles.settings_document(settings, active),
+        "settings": bundles.settings_document(policies.settings, active),
         "requests": tables.requests(active),
         "refusals": tables.refusals(active),
     }
     return _Prepared(
-        bundle,
+        policies.modules,
         documents,
         tuple(f"{instance.name} {instance.intent.package}" for instance in active),
     )
@@ -197,7 +195,7 @@ def _decide(
             for question, prepared in pairs
         ],
     }
-    modules = {**policies.bundle.modules, "fairlead_evaluate.rego": _MODULE}
+    modules = {**policies.modules, "fairlead_evaluate.rego": _MODULE}
     answers = cli.evaluate(
         "data.fairlead_evaluate.answers", modules=modules, data=data, progress=progress
     )
@@ -207,23 +205,22 @@ def _decide(
 def evaluate(
     path: Path,
     *,
-    settings: Settings,
+    policies: PolicySet,
     namespace: str | None = None,
     namespace_labels: Mapping[str, str] | None = None,
     namespaces: Mapping[str, Any] | None = None,
     webhooks: Webhooks | None = None,
     operation: str | None = None,
-    folder: Path | None = None,
     progress: Progress,
 ) -> list[tuple[Question, Answer]]:
     """The decision for each AdmissionReview or manifest of the file `path`, in its order.
 
     OPA decides only on requests that an API server asks it about. `webhooks` are those of the
-    cluster; None for those that a deployment with `settings` brings. `folder` holds further
-    policies. See fairlead.admission.request_files.read for the other arguments and errors.
+    cluster; None for those that a deployment of the policies brings. See
+    fairlead.admission.request_files.read for the other arguments and errors.
     """
     if webhooks is None:
-        webhooks = asked.rendered(settings, folder)
+        webhooks = asked.rendered(policies)
     foreign = (asked.RENDERED,) if namespaces is not None and not webhooks.deployed else ()
     inputs = request_files.read(
         [path],
@@ -233,7 +230,8 @@ def evaluate(
         operation=operation,
     )
     questions = [
-        Question(request.review, settings, inputs.namespaces) for request in inputs.requests
+        Question(request.review, policies.settings, inputs.namespaces)
+        for request in inputs.requests
     ]
     admissions = asked.ask(
         webhooks,
@@ -247,7 +245,7 @@ def evaluate(
         for question, admission in zip(questions, admissions, strict=True)
         if admission.asked
     ]
-    answers = iter(ask(decided, progress, folder=folder) if decided else ())
+    answers = iter(ask(decided, policies, progress) if decided else ())
     evaluated = []
     for request, question, admission in zip(inputs.requests, questions, admissions, strict=True):
         if admission.asked:

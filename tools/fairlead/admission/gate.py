@@ -17,7 +17,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
 from fairlead.kube.admission_reviews import Subject
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -69,7 +69,7 @@ class Report:
     """The verdicts in the order of the input.
 
     `fail_on` are the findings that fail the gate, `skipped` counts the documents in folders that
-    are no Kubernetes objects, `files` the files with objects. `unknown` are the namespaces that
+    are not Kubernetes objects, `files` the files with objects. `unknown` are the namespaces that
     nothing describes, although they have pods or templates; `warnings` are sentences about them.
     """
 
@@ -95,22 +95,20 @@ class Report:
 def check(
     paths: Sequence[Path],
     *,
-    settings: Settings,
+    policies: PolicySet,
     fail_on: Collection[str] = (),
     namespace: str | None = None,
     namespace_labels: Mapping[str, str] | None = None,
     namespaces: Mapping[str, Any] | None = None,
     webhooks: Webhooks | None = None,
     operation: str | None = None,
-    folder: Path | None = None,
     progress: Progress,
 ) -> Report:
-    """Decide on everything in `paths` (files, folders, files.STDIN), by the policies of `folder`,
-    or the checkout's; all of it in a few processes of OPA.
+    """Decide on everything in `paths` (files, folders, files.STDIN), in a few processes of OPA.
 
     An object whose findings have one of `fail_on` (of FINDINGS) fails the gate. What API servers do
     not ask OPA about is admitted, or refused by themselves. `webhooks` are those of the cluster;
-    None for those that a deployment with `settings` brings. See
+    None for those that a deployment of the policies brings. See
     fairlead.admission.request_files.read for the other arguments and errors.
 
     Raises InputError if there is nothing to decide on, FairleadError if OPA fails.
@@ -132,7 +130,7 @@ def check(
     # A build takes minutes, the decisions less than seconds.
     toolchain.ensure(["opa", toolchain.MATCHER], progress)
     admissions = asked.ask(
-        asked.rendered(settings, folder) if webhooks is None else webhooks,
+        asked.rendered(policies) if webhooks is None else webhooks,
         [request.review for request in inputs.requests],
         inputs.namespaces,
         complete=live,
@@ -143,13 +141,20 @@ def check(
     decisions = iter(
         batch.decide(
             [admission.question(request.review) for request, admission in pairs if admission.asked],
-            modules=bundles.bundle(settings, folder).modules,
+            modules=policies.modules,
             kubernetes={"namespaces": inputs.namespaces},
             progress=Progress(),
         )
     )
     verdicts = [
-        _verdict(inputs, request, next(decisions).admitted(admission), settings, fail_on, live=live)
+        _verdict(
+            inputs,
+            request,
+            next(decisions).admitted(admission),
+            policies.settings,
+            fail_on,
+            live=live,
+        )
         if admission.asked
         else _not_asked(request, admission, fail_on)
         for request, admission in pairs

@@ -36,7 +36,7 @@ class Inputs:
     """What was read: the requests in their order, and the namespaces that are known (name ->
     object).
 
-    `skipped` counts the documents in folders that are no Kubernetes objects. `files` counts the
+    `skipped` counts the documents in folders that are not Kubernetes objects. `files` counts the
     files with requests.
     """
 

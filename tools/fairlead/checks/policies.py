@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fairlead.checks import steps
@@ -11,7 +11,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, generated, intents, workspace
+from fairlead.policy import cases, generated, policy_files, workspace
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.verification import verify
@@ -25,57 +25,61 @@ def run(settings: Settings, folder: Path, *, progress: Progress) -> Iterator[Res
 
     Raises InputError if a file cannot be read.
     """
-    settings, source = bundles.placed(settings, folder)
-    places = [*([] if source is None else [str(source)]), *settings.policies]
+    policies = PolicySet.examples(settings, folder)
+    folders = [path for path in policies.folders if path != policy_files.builtin().resolve()]
     yield from steps.run(
         {
-            "check and test": lambda: _tested(settings, source, progress),
-            "format": lambda: _formatted(places, progress),
-            "cases": lambda: _decided(settings, source, places, progress),
-            "pages": lambda: _documented(settings, places),
+            "check and test": lambda: _tested(policies, progress),
+            "format": lambda: _formatted(folders, progress),
+            "cases": lambda: _decided(policies, folders, progress),
+            "pages": lambda: _documented(policies, folders),
         },
         progress,
     )
 
 
-def _tested(settings: Settings, source: Path | None, progress: Progress) -> str:
-    result = workspace.require_good(PolicySet.load(settings, source), progress)
+def _tested(policies: PolicySet, progress: Progress) -> str:
+    result = workspace.require_good(policies, progress)
     return f"{result.passed} test{'' if result.passed == 1 else 's'} passed"
 
 
-def _formatted(places: list[str], progress: Progress) -> str:
-    changed = [path for folder in places for path in cli.fmt(Path(folder), progress)]
+def _formatted(folders: Sequence[Path], progress: Progress) -> str:
+    changed = [path for folder in folders for path in cli.fmt(folder, progress)]
     if changed:
         raise FairleadError(
-            f"not formatted: {', '.join(changed)}: run `opa fmt -w {' '.join(places)}` "
+            f"not formatted: {', '.join(changed)}: run `opa fmt -w {' '.join(map(str, folders))}` "
             "(`fairlead tools --path opa` prints where opa is)"
         )
     return ""
 
 
-def _decided(settings: Settings, source: Path | None, places: list[str], progress: Progress) -> str:
+def _decided(policies: PolicySet, folders: Sequence[Path], progress: Progress) -> str:
     """Decide on the cases of the policies in these folders."""
-    theirs = {intent.name for folder in places for intent in intents.in_folder(Path(folder))}
-    all_cases = cases.load(settings=settings, folder=source)
-    own_cases = [case for case in all_cases if case.intent in theirs]
-    results = verify.verify(own_cases, [OpaEngine(source)], progress)
+    names = {
+        intent.name
+        for folder in policies.files.folders
+        if folder.path in folders
+        for intent in folder.intents
+    }
+    own_cases = [case for case in cases.load(policies=policies) if case.intent in names]
+    results = verify.verify(own_cases, [OpaEngine(policies)], progress)
     failed = [f"{result.case}: {result.detail}" for result in results if not result.passed]
     if failed:
         raise FairleadError("\n".join(failed))
     return f"{len(results)} cases"
 
 
-def _documented(settings: Settings, places: list[str]) -> str:
+def _documented(policies: PolicySet, folders: Sequence[Path]) -> str:
     """Compare the pages of the policies with what is made from them."""
     outdated = [
         (folder, page)
-        for folder in places
-        for page in generated.outdated(generated.texts([Path(folder)], settings))
+        for folder in folders
+        for page in generated.outdated(generated.texts(policies, [folder]))
     ]
     if outdated:
         pages = ", ".join(paths.shown(page) for _, page in outdated)
         commands = "; ".join(
-            f"fairlead generate --policies {paths.shown(Path(folder))}"
+            f"fairlead generate --policies {paths.shown(folder)}"
             for folder in dict.fromkeys(folder for folder, _ in outdated)
         )
         raise FairleadError(f"not as facts and cases say: {pages}: run `{commands}`")

@@ -46,6 +46,7 @@ from fairlead.deployment.names import (
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.tables import namespace_labels
 from fairlead.settings.models import Settings
 
@@ -62,8 +63,7 @@ _ASKING = ("85-size.yaml.j2", "90-webhook.yaml.j2", "91-final-state.yaml.j2")
 
 
 def render_objects(
-    settings: Settings,
-    bundle: bundles.Bundle,
+    policies: PolicySet,
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
@@ -71,8 +71,7 @@ def render_objects(
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them; see `render_files` for the arguments."""
     files = render_files(
-        settings,
-        bundle,
+        policies,
         credentials,
         webhook_url=webhook_url,
         sidecar=sidecar,
@@ -80,29 +79,26 @@ def render_objects(
     return [manifest for objects in files.values() for manifest in objects]
 
 
-def render_webhooks(settings: Settings, bundle: bundles.Bundle) -> list[dict[str, Any]]:
+def render_webhooks(policies: PolicySet) -> list[dict[str, Any]]:
     """The configurations of the webhooks, without a CA, and the policies that refuse objects in
     their place.
     """
     nobody = Credentials("", b"", b"", b"")
-    files = render_files(settings, bundle, nobody, templates=_ASKING)
+    files = render_files(policies, nobody, templates=_ASKING)
     return [manifest for objects in files.values() for manifest in objects]
 
 
-def render_guards(
-    settings: Settings, bundle: bundles.Bundle, sidecar: Sidecar = sidecars.SYNC
-) -> list[dict[str, Any]]:
+def render_guards(policies: PolicySet, sidecar: Sidecar = sidecars.SYNC) -> list[dict[str, Any]]:
     """The objects of a deployment without OPA: the namespace, the administrators' rights and the
     guards.
     """
     nobody = Credentials("", b"", b"", b"")
-    files = render_files(settings, bundle, nobody, sidecar=sidecar, templates=_GUARDS)
+    files = render_files(policies, nobody, sidecar=sidecar, templates=_GUARDS)
     return [manifest for objects in files.values() for manifest in objects]
 
 
 def render_files(
-    settings: Settings,
-    bundle: bundles.Bundle,
+    policies: PolicySet,
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
@@ -117,8 +113,8 @@ def render_files(
         sidecar: what keeps each OPA current.
         templates: those to render; None for all.
     """
+    settings, active = policies.settings, policies.active
     sidecar.require(settings)
-    active = bundle.active(settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
     environment = _templates()
     values = {
@@ -126,8 +122,8 @@ def render_files(
         "settings": settings,
         "size": pod_sizes,
         "names": names,
-        "policies": policies(settings, bundle, sidecar.engine),
-        "bundle": bundle,
+        "policies": config_map(policies, sidecar.engine),
+        "bundle": policies.bundle,
         "credentials": credentials,
         "file_modules": bundles.file_modules([credentials.token], credentials.scoped),
         "scoped_secrets": {
@@ -248,16 +244,14 @@ def _read_once(settings: Settings, credentials: Credentials) -> str:
     return digest(credentials.token.encode())
 
 
-def policies(
-    settings: Settings, bundle: bundles.Bundle, engine: str = OPA_ENGINE
-) -> dict[str, Any]:
+def config_map(policies: PolicySet, engine: str = OPA_ENGINE) -> dict[str, Any]:
     """The ConfigMap of the policies, the same as in `render_objects`."""
     annotations = {
-        REVISION_ANNOTATION: bundle.revision,
-        SETTINGS_ANNOTATION: json.dumps(settings.deployed_document()),
+        REVISION_ANNOTATION: policies.revision,
+        SETTINGS_ANNOTATION: json.dumps(policies.settings.deployed_document()),
         **engine_names.annotations_of(engine),
     }
-    return policies_of(bundle.modules, annotations)
+    return policies_of(policies.modules, annotations)
 
 
 def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:

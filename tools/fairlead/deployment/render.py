@@ -89,9 +89,7 @@ def render_files(
         else Credentials.fresh(valid=settings.certificates.valid)
     )
     credentials = credentials.opening(token_scopes.wanted(settings))
-    return secrets_file, manifests.render_files(
-        settings, staged.bundle, credentials, sidecar=component
-    )
+    return secrets_file, manifests.render_files(staged, credentials, sidecar=component)
 
 
 def secrets_of(files: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from fairlead.common.progress import Progress
 from fairlead.distribution import archives
 from fairlead.distribution.archives import DATA, POLICIES, Archive
 from fairlead.opa import bundle_files
-from fairlead.policy import bundles, staging
+from fairlead.policy import staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings.models import Settings
 from fairlead.sync.desired import Desired
 
 DECISION = "signed_bundle/main"
@@ -29,24 +29,22 @@ _SYSTEM = re.compile(r"^package\s+system\b(?!\.)", re.MULTILINE)
 _WHOLE = re.compile(r"""\bdata\.system\b(?!\.)|\bdata\[["'`]system""")
 
 
-def policies(settings: Settings, source: Path | None, progress: Progress) -> Archive:
-    """The bundle of all policies in force, with these settings. Raises as bundles.bundle,
-    InputError for a policy that cannot be in a bundle, and FairleadError if OPA does not take the
-    policies.
+def policies(policies: PolicySet, progress: Progress) -> Archive:
+    """The bundle of these policies, which have policy_files.SIGNED. Raises InputError for a policy
+    that cannot be in a bundle, and FairleadError if OPA does not take the policies.
     """
-    bundle = bundles.bundle(settings, source, signed=True)
-    staging.require_free_packages(bundle.modules, bundle.sources, progress)
-    for key, text in bundle.modules.items():
+    staging.require_free_packages(policies.modules, policies.sources, progress)
+    for key, text in policies.modules.items():
         if hit := _WHOLE.search(text):
             raise InputError(
-                bundle.sources.get(key, key),
+                policies.sources.get(key, key),
                 "names all of data.system, which has another name in a bundle: name a rule, such "
                 "as data.system.main",
                 line=text.count("\n", 0, hit.start()) + 1,
             )
     modules = {
         key: _OF_SYSTEM.sub(f"data.{_ADMISSION}.", _SYSTEM.sub(f"package {_ADMISSION}", text))
-        for key, text in bundle.modules.items()
+        for key, text in policies.modules.items()
     }
     bundle_files.check(modules, progress)
     return _archive(
@@ -86,7 +84,7 @@ def documents(paths: Iterable[Path], namespaces: Path | None, labels: list[str])
     for path in paths:
         for document in files.read_yaml(path):
             if not isinstance(document.value, dict):
-                raise InputError(path, "is no mapping: name the documents of OPA's data", line=1)
+                raise InputError(path, "is not a mapping: name the documents of OPA's data", line=1)
             for name, value in document.value.items():
                 if name in ("system", "signed_bundle") or name in merged:
                     problem = "stands in another file" if name in merged else "is OPA's own"
@@ -115,8 +113,8 @@ def _namespaces(path: Path, labels: list[str]) -> dict[str, Any]:
             if not isinstance(metadata, dict) or item.get("kind") != "Namespace":
                 raise InputError(
                     path,
-                    "holds an object that is no Namespace: write `kubectl get namespaces -o json` "
-                    "into it",
+                    "holds an object that is not a Namespace: write `kubectl get namespaces -o "
+                    "json` into it",
                     line=document.line(()),
                 )
             name = str(metadata.get("name"))

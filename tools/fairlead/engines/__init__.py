@@ -26,7 +26,7 @@ def render(name: str, policies: PolicySet) -> list[dict[str, Any]]:
     """
     if name not in RENDERERS:
         raise UsageError(f"the engine {name!r} is not put in force by objects of a cluster alone")
-    return renderer(name).render(list(policies.active), policies.settings)
+    return renderer(name).render(policies)
 
 
 def renderer(name: str) -> Renderer:

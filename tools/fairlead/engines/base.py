@@ -10,9 +10,8 @@ from fairlead.common.errors import UsageError
 from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
 from fairlead.policy.cases import Case
-from fairlead.policy.instances import Instance
 from fairlead.policy.placement_cases import PlacementCase
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Placer(Protocol):
 class Renderer(Protocol):
     """An engine that is put in force by objects of a cluster, without a program of Fairlead's."""
 
-    def render(self, active: Sequence[Instance], settings: Settings) -> list[dict[str, Any]]:
-        """The objects of the instances in force, in the order in which to apply them; the same ones
-        for the same arguments. Raises InputError, and UnsupportedSettings.
+    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
+        """The objects of the policies in force, in the order in which to apply them; the same ones
+        for the same policies. Raises InputError, and UnsupportedSettings.
         """

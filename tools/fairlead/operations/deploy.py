@@ -27,6 +27,7 @@ from fairlead.operations.applying import DELETED, Outcome
 from fairlead.operations.lifecycle import Change
 from fairlead.operations.strategies import cel, python
 from fairlead.operations.strategies.base import Operation, Revision, Strategy
+from fairlead.policy import workspace
 from fairlead.policy.policy_set import PolicySet
 
 
@@ -63,8 +64,8 @@ def deploy(
         bundle_following.require_no_bundles(operation.objects, bundle_following.DEPLOY)
         former = engine_names.of(operation.config_map)
         strategy = strategies.named(operation, engine or former, sidecar)
-        if not tested and (policies.settings.policies or policies.folder is not None):
-            lifecycle.require_good(policies, progress)
+        if not tested and policies.has_own:
+            workspace.require_good(policies, progress, remembering=True)
         new = strategy.render(policies)
         _require_accepted(operation, new)
         before = _former(operation, strategy)

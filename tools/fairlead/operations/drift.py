@@ -24,7 +24,7 @@ from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deployed_state, history, object_comparison
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -83,7 +83,7 @@ def compare(
     """Compare the objects of these kinds with what this version of Fairlead renders. Objects that
     another version deployed may differ although nobody changed them.
 
-    If nothing is deployed, nothing is compared, and that is no error.
+    If nothing is deployed, nothing is compared, and that is not an error.
     """
     try:
         config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
@@ -110,8 +110,7 @@ def rendered(
     if the settings cannot be read.
     """
     objects = manifests.render_objects(
-        settings(config_map),
-        bundles.Bundle(config_map.get("data") or {}),
+        PolicySet.deployed(config_map.get("data") or {}, settings(config_map)),
         credentials,
         webhook_url=cluster.webhook_url(cluster.sidecar),
         sidecar=cluster.sidecar,

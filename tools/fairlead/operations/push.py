@@ -34,7 +34,7 @@ from fairlead.operations import (
 from fairlead.operations.lifecycle import Change
 from fairlead.operations.strategies import cel
 from fairlead.operations.strategies.base import Operation, Revision, Strategy
-from fairlead.policy import bundles, staging, usage
+from fairlead.policy import bundles, policy_files, staging, usage, workspace
 from fairlead.policy.policy_set import PolicySet
 
 POLICY_ONLY = frozenset({"nodeLabel", "podSelector", "contact", "intents"})
@@ -106,7 +106,7 @@ def _require_tested(policies: PolicySet, progress: Progress) -> None:
     """Raises UsageError, and FairleadError if a check or a test of the policies fails."""
     staging.require_free_packages(policies.modules, policies.sources, progress)
     try:
-        lifecycle.require_good(policies, progress)
+        workspace.require_good(policies, progress, remembering=True)
     except UsageError:
         raise
     except FairleadError as error:
@@ -212,9 +212,9 @@ def _require_same_file_modules(objects: clients.Objects) -> None:
     does not change.
     """
     secret = objects.get("v1", "Secret", TOKEN_SECRET, NAMESPACE) or {}
-    for name in bundles.FILE_MODULES:
+    for name in policy_files.FILE_MODULES:
         present = b64decode((secret.get("data") or {}).get(name, "")).decode(errors="replace")
-        module = bundles.folder() / name
+        module = policy_files.builtin() / name
         if present and not present.startswith(module.read_text(encoding="utf-8", errors="replace")):
             raise UsageError(f"{module} changed since the last deployment: run `fairlead deploy`")
 

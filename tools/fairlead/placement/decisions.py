@@ -15,7 +15,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.placement import data_sources, replica_division
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 ANNOTATION = "federation.kubernetes.io/replica-set-preferences"
@@ -180,7 +180,7 @@ def decide(
     stay where they run. Raises FairleadError if OPA fails.
     """
     workloads = inputs.workloads
-    modules = bundles.bundle(Settings(placement=True), folder).modules
+    modules = PolicySet.load(Settings(placement=True), folder).modules
     answers = (
         cli.evaluate(
             "data.fairlead_placements.answers",

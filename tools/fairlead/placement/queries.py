@@ -13,12 +13,12 @@ from typing import Any
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, metadata
-from fairlead.policy.bundles import Bundle
+from fairlead.policy import metadata, policy_files
 from fairlead.policy.metadata import PackageMetadata
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-_PREFIX = f"{bundles.QUERIES}."
+_PREFIX = f"{policy_files.QUERIES}."
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,15 @@ class Answer:
     notes: Sequence[str]
 
 
-def bundle(settings: Settings, folder: Path | None = None) -> Bundle:
+def policies(settings: Settings, folder: Path | None = None) -> PolicySet:
     """The policies that answer, with all queries. They are those of `folder`, if it has a
     main.rego, or the checkout's. Raises InputError, UsageError.
     """
     with_placement = settings.model_copy(update={"placement": True})
-    return bundles.bundle(with_placement, folder, queries=True)
+    return PolicySet.load(with_placement, folder, further=[policy_files.QUERIES])
 
 
-def known(policies: Bundle) -> list[Query]:
+def known(policies: PolicySet) -> list[Query]:
     """All queries among the policies, by name. Raises InputError for METADATA that are no YAML."""
     queries = []
     for key, text in sorted(policies.modules.items()):
@@ -134,7 +134,7 @@ def ask(
     query: Query,
     arguments: Mapping[str, Any],
     *,
-    policies: Bundle,
+    policies: PolicySet,
     inventory: Mapping[str, Any],
     placement: Any = None,
     progress: Progress,

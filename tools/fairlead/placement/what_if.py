@@ -15,7 +15,8 @@ from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.placement import decisions
 from fairlead.placement.decisions import Placement
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 # It names the libraries, so that these are among the modules. All decisions on the same
@@ -116,7 +117,9 @@ def compare(
     """
     documents, _ = request_files.documents(paths)
     workloads = decisions.workloads_in(documents, paths)
-    modules = bundles.bundle(Settings(placement=True), folder, queries=True).modules
+    modules = PolicySet.load(
+        Settings(placement=True), folder, further=[policy_files.QUERIES]
+    ).modules
     progress.update("policies", "deciding")
     data = {
         **decisions.opa_data(data_sources, documents, progress=progress),

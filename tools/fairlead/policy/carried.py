@@ -6,9 +6,7 @@ revision of the history, has it.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from fairlead.common import files
 from fairlead.policy import intents, metadata, old_metadata
 from fairlead.policy.intents import Intent
 from fairlead.policy.revision import PACKAGE
@@ -25,8 +23,7 @@ def of_module(text: str, source: str) -> Intent | None:
         return old_metadata.intent(described, source) if described else None
     lines = text.count("\n", 0, carried.start(1))  # so that those of the document are the module's
     facts = "\n" * lines + metadata.uncommented(carried[1])
-    (document,) = files.parse_yaml(facts, Path(source))
-    return intents.described_by(package[1].split(".")[-1], described, document, source)
+    return intents.described_by(package[1].split(".")[-1], described, facts, source)
 
 
 def carrying(text: str, facts: str) -> str:

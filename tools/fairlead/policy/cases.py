@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import admission_reviews
-from fairlead.policy import bundles, intents, loading
+from fairlead.policy import loading, policy_files
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import MAIN
 from fairlead.settings.models import Settings
 from fairlead.settings.strict import LabelKey, LabelValue
@@ -164,38 +165,34 @@ _SUFFIXES = (".yaml", ".yml")
 _Part = TypeVar("_Part", bound=_Strict)
 
 
-def load(
-    path: Path | None = None, settings: Settings | None = None, folder: Path | None = None
-) -> list[Case]:
+def load(path: Path | None = None, policies: PolicySet | None = None) -> list[Case]:
     """Read the cases of a file, or of every *.yaml and *.yml below a folder. If `path` is None,
     they are those in testdata/cases and in the folders of the policies, for the intents in force.
 
-    `settings` name the folders of policies besides the project's, or besides `folder`, and which
+    `policies` are by default the project's; of their settings, only the folders count, and which
     intents are switched off. The project's own cases know only its own policies: others may refuse
     the same request. Cases of placement over clusters are left out. Raises InputError with file and
     line for an invalid case, and for a name that is used twice, and UsageError if there is no case.
     """
-    settings = settings or Settings()
-    sources = _sources(path, settings, folder)
-    project = (bundles.folders(settings, folder)[0], bundles.folder().resolve(), _shared())
-    own_settings = settings.model_copy(update={"policies": []})
-    own_intents = _intents(own_settings, folder)
-    all_intents = _intents(settings, folder) if settings.policies else own_intents
+    policies = policies or PolicySet.load(Settings())
+    project = (policies.folders[0], policy_files.builtin().resolve(), _shared())
+    own = policies.settings.model_copy(update={"policies": []})
+    own_intents = policies.files.of(own).intents
     cases: list[Case] = []
-    is_foreign = False
+    is_placement = False
     places: dict[str, str] = {}
-    for source in sources:
+    for source in in_path(path) if path is not None else _sources(policies):
+        is_own = any(map(source.resolve().is_relative_to, project))
         for document in listed(source):
             if is_of_placement(document):
-                is_foreign = True
+                is_placement = True
                 continue
-            is_own = any(map(source.resolve().is_relative_to, project))
-            case = _case(
-                document,
-                own_settings if is_own else settings,
-                own_intents if is_own else all_intents,
+            case = (
+                _case(document, own, own_intents)
+                if is_own
+                else _case(document, policies.settings, policies.intents)
             )
-            if path is None and case.intent in settings.disabled():
+            if path is None and case.intent in policies.settings.disabled():
                 continue
             location = f"{case.path}:{case.line}"
             if case.name in places:
@@ -205,32 +202,28 @@ def load(
                 )
             places[case.name] = location
             cases.append(case)
-    if not (cases or is_foreign):
+    if not (cases or is_placement):
         raise UsageError("no intent in force has a case: write one, or name others with --cases")
     return cases
 
 
-def require_known(cases: Iterable[Case], settings: Settings, folder: Path | None) -> None:
+def require_known(cases: Iterable[Case], policies: PolicySet) -> None:
     """Raises InputError for a case of an intent that none of the policies is, by which no engine
-    would decide. The arguments are those of `load`.
+    would decide.
     """
-    places = bundles.folders(settings, folder)
-    names = {intent.name for source in places for intent in intents.in_folder(source)}
+    names = {intent.name for intent in policies.intents}
     for case in cases:
         if case.intent not in names:
             close = difflib.get_close_matches(case.intent, names, 1)
-            listing = ", ".join(sorted(names))
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {listing}"
+            listed = ", ".join(sorted(names))
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {listed}"
             problem = f"intent: there is no intent {case.intent!r}: {hint}"
             raise InputError(case.path, problem, line=case.line)
 
 
-def _sources(path: Path | None, settings: Settings, source: Path | None) -> list[Path]:
-    if path is not None:
-        return in_path(path)
-    places = bundles.folders(settings, source)
-    policies = (path for folder in places for path in sorted(folder.glob("*/")))
-    return list(dict.fromkeys(source for policy in policies for source in of_policy(policy)))
+def _sources(policies: PolicySet) -> list[Path]:
+    folders = (path for folder in policies.folders for path in sorted(folder.glob("*/")))
+    return list(dict.fromkeys(source for folder in folders for source in of_policy(folder)))
 
 
 def in_path(path: Path) -> list[Path]:
@@ -264,7 +257,7 @@ def is_of_placement(document: files.Document) -> bool:
 
 
 def listed(source: Path) -> list[files.Document]:
-    """The documents of the cases in a file. Raises InputError if it is no list of some."""
+    """The documents of the cases in a file. Raises InputError if it is not a list of some."""
     documents = []
     for document in files.read_yaml(source):
         if not isinstance(document.value, list) or not isinstance(document.node, yaml.SequenceNode):
@@ -276,13 +269,7 @@ def listed(source: Path) -> list[files.Document]:
     return documents
 
 
-def _intents(settings: Settings, folder: Path | None) -> list[Intent]:
-    """The intents that cases may name and give parameters."""
-    places = [bundles.folder(), *map(Path, settings.policies), *([folder] if folder else [])]
-    return [intent for place in places for intent in intents.in_folder(place)]
-
-
-def _case(document: files.Document, base: Settings, intents: Sequence[Intent]) -> Case:
+def _case(document: files.Document, base: Settings, every: Sequence[Intent]) -> Case:
     _check_keys(document, _KEYS, "a case")
     for key in ("name", "intent"):
         value = document.value.get(key)
@@ -291,7 +278,7 @@ def _case(document: files.Document, base: Settings, intents: Sequence[Intent]) -
                 document.path, f"{key}: every case needs one, as text", line=document.line([key])
             )
     part = _part(document, "settings")
-    settings = loading.parse(part, intents) if part else Settings()
+    settings = loading.parse(part, every) if part else Settings()
     settings = settings.model_copy(
         update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
     )

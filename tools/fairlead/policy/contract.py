@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import cases, intent_file, parameter_rules
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_files import PolicyFolder
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings.services import SERVICES
@@ -41,27 +40,28 @@ _unconcerned := decided if decided := data.intents.decisions with input as data.
 
 
 def require(examples: PolicySet, progress: Progress) -> None:
-    """Raises FairleadError that lists everything that an intent does against the contract. All
-    intents are in force, with examples of their parameters.
+    """Raises FairleadError that lists everything that an intent does against the contract, in a set
+    with examples of parameters (PolicySet.with_examples).
     """
-    packages = {Path(intent.source).parent for intent in examples.intents}
     problems = [
-        *(problem for each in examples.folders for problem in _of_modules(each, packages)),
+        *(problem for folder in examples.files.folders for problem in _of_modules(folder)),
         *_of_schemas(examples.intents, progress),
         *_of_decisions(examples, progress),
-        *(problem for one in examples.active for problem in _of_reads(one, examples)),
-        *(problem for one in examples.active for problem in _of_cases(one)),
-        *(problem for one in examples.active for problem in _of_engines(one.intent)),
+        *(problem for instance in examples.active for problem in _of_reads(instance, examples)),
+        *(problem for instance in examples.active for problem in _of_cases(instance.intent)),
+        *(problem for instance in examples.active for problem in _of_engines(instance.intent)),
     ]
     if problems:
         raise FairleadError("\n".join(problems))
 
 
-def _of_modules(place: Path, of_intents: Collection[Path]) -> Iterator[str]:
+def _of_modules(policies: PolicyFolder) -> Iterator[str]:
     """What is wrong with where modules stand, and with what they are called."""
-    for path in sorted(place.glob("*/**/*.rego")):
-        folder = path.relative_to(place).parts[0]
-        text = files.read_text(path)
+    packages = {intent.package for intent in policies.intents}
+    for path, text in policies.modules.items():
+        folder, *below = path.relative_to(policies.path).parts
+        if not below:
+            continue
         package = PACKAGE.search(text)
         of_service = package and (folder, package[1]) in _SERVICES
         name = folder if of_service else package[1].split(".")[0] if package else ""
@@ -74,11 +74,7 @@ def _of_modules(place: Path, of_intents: Collection[Path]) -> Iterator[str]:
             yield (
                 f"{path}: package {name} is in the folder {folder}: call it {expected}, or move it"
             )
-        elif (
-            path.name == f"{folder}.rego"
-            and _DECISION.search(text)
-            and path.parent not in of_intents
-        ):
+        elif path.name == f"{folder}.rego" and _DECISION.search(text) and folder not in packages:
             yield (
                 f"{path}: has a decision, but there is no {intent_file.FILE} beside it, which says "
                 "what is asked about: nothing would ask for it"
@@ -102,40 +98,40 @@ def _of_decisions(policies: PolicySet, progress: Progress) -> Iterator[str]:
         )
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
-    for one in policies.active:
-        where, decision = one.intent.module, types.get(one.name)
+    for instance in policies.active:
+        source, decision = instance.intent.module, types.get(instance.name)
         if decision is None:
             yield (
-                f"{where}: has no `decision` about a request that it has no say in: define "
+                f"{source}: has no `decision` about a request that it has no say in: define "
                 '`decision := {"deny": deny, "patch": [], "warn": set()}`, and `deny` as a set'
             )
             continue
         for key, (expected, words) in _TYPES.items():
             if key not in decision:
-                yield f"{where}: its decision has no {key!r}: it has to be {words}"
+                yield f"{source}: its decision has no {key!r}: it has to be {words}"
             elif decision[key]["type"] != expected:
                 kind = decision[key]["type"]
-                yield f"{where}: decision.{key} is of type {kind}: it has to be {words}"
+                yield f"{source}: decision.{key} is of type {kind}: it has to be {words}"
             elif decision[key]["items"]:
                 yield (
-                    f"{where}: decision.{key} is not empty for a request that no policy has a say "
+                    f"{source}: decision.{key} is not empty for a request that no policy has a say "
                     f"in (a CREATE of kind Nothing of fairlead.dev): check the kind of the object"
                 )
         for key in sorted(decision.keys() - _TYPES.keys()):
-            yield f"{where}: its decision has an unknown key {key!r}: remove it"
+            yield f"{source}: its decision has an unknown key {key!r}: remove it"
 
 
-def _of_reads(one: Instance, policies: PolicySet) -> Iterator[str]:
+def _of_reads(instance: Instance, policies: PolicySet) -> Iterator[str]:
     """The parameters that an intent reads and that its intent.yaml does not have. They would be
     undefined, so that rules that read them decide nothing.
     """
-    known = list(one.intent.facts.parameters.get("properties", {}))
-    read = re.compile(rf"\bsettings\.parameters\.{one.intent.package}\.(\w+)")
+    parameters = list(instance.intent.facts.parameters.get("properties", {}))
+    read = re.compile(rf"\bsettings\.parameters\.{instance.intent.package}\.(\w+)")
     for key, text in sorted(policies.modules.items()):
         for match in read.finditer(text):
-            if match[1] not in known:
+            if match[1] not in parameters:
                 line = text.count("\n", 0, match.start()) + 1
-                close = difflib.get_close_matches(match[1], known, 1)
+                close = difflib.get_close_matches(match[1], parameters, 1)
                 hint = f"did you mean {close[0]!r}?" if close else "add it to parameters"
                 yield (
                     f"{policies.sources.get(key, key)}:{line}: {intent_file.FILE} has no parameter "
@@ -155,13 +151,13 @@ def _of_engines(intent: Intent) -> Iterator[str]:
             )
 
 
-def _of_cases(one: Instance) -> Iterator[str]:
-    place = Path(one.intent.source).parent
+def _of_cases(intent: Intent) -> Iterator[str]:
+    folder = intent.module.parent
     if not any(
-        re.search(rf"^\s*(- )?intent: *{re.escape(one.intent.name)}\s*$", path.read_text(), re.M)
-        for path in cases.of_policy(place)
+        re.search(rf"^\s*(- )?intent: *{re.escape(intent.name)}\s*$", path.read_text(), re.M)
+        for path in cases.of_policy(folder)
     ):
         yield (
-            f"{place}: the intent {one.intent.name} has no case: add one to {place / 'cases'}, "
-            "such as `fairlead new policy` writes"
+            f"{folder}: the intent {intent.name} has no case: add one to {folder / 'cases'}, such "
+            "as `fairlead new policy` writes"
         )

@@ -8,53 +8,53 @@ from pathlib import Path
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.policy import bundles, intent_file, intents, pages, tables
+from fairlead.policy import bundles, intent_file, pages, policy_files, tables
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 _BEGIN, _END = "<!-- made by `make generate` -->", "<!-- end -->"
 
 
-def texts(folders: Iterable[Path], settings: Settings) -> dict[Path, str]:
-    """The files of these folders of policies, and what they should hold. Cases may name the
-    policies of the settings, too. Raises InputError.
+def texts(policies: PolicySet, folders: Iterable[Path]) -> dict[Path, str]:
+    """The files of these folders, which are among those of the policies, and what they should hold.
+    Cases may name all of the policies. Raises InputError.
     """
-    pages: dict[Path, str] = {}
+    texts_by_path: dict[Path, str] = {}
     for folder in folders:
         schema = intent_file.schema_path(folder)
-        pages |= {schema: intent_file.json_schema()} if schema.is_file() else {}
-        if folder.resolve() == bundles.folder().resolve():
-            pages |= _of_project()
+        texts_by_path |= {schema: intent_file.json_schema()} if schema.is_file() else {}
+        if folder.resolve() == policy_files.builtin().resolve():
+            texts_by_path |= _of_project(policies.under(Settings()))
         else:
-            pages |= _pages(folder, settings)
-    return pages
+            texts_by_path |= _pages(folder, policies)
+    return texts_by_path
 
 
-def _of_project() -> dict[Path, str]:
+def _of_project(policies: PolicySet) -> dict[Path, str]:
     """The table of the intents, the bundle's manifest, the defaults of the parameters, the pages of
     the policies, and the list of these in docs/policies.md.
     """
-    settings, folder = Settings(), bundles.folder()
-    bundle = bundles.bundle(settings)
-    modules = [path for path in sorted(folder.rglob("*.rego")) if path.name != tables.INTENTS]
-    table = bundle.modules[tables.INTENTS]
+    (folder,) = policies.files.folders
+    modules = [text for path, text in folder.modules.items() if path.name != tables.INTENTS]
+    table = policies.modules[tables.INTENTS]
     list_page = paths.root() / "docs" / "policies.md"
     return {
-        folder / tables.INTENTS: table,
-        folder / ".manifest": tables.manifest([table, *map(files.read_text, modules)]),
-        folder / bundles.SETTINGS: bundle.modules[bundles.SETTINGS],
-        list_page: _listed(list_page, intents.in_folder(folder)),
-        **_pages(folder, settings),
+        folder.path / tables.INTENTS: table,
+        folder.path / ".manifest": tables.manifest([table, *modules]),
+        folder.path / bundles.SETTINGS: policies.modules[bundles.SETTINGS],
+        list_page: _listed(list_page, folder.intents),
+        **_pages(folder.path, policies),
     }
 
 
-def _pages(folder: Path, settings: Settings) -> dict[Path, str]:
+def _pages(folder: Path, policies: PolicySet) -> dict[Path, str]:
     """The pages of a folder of policies, without those that a user wrote."""
-    policies = [*settings.policies, str(folder.resolve())]
-    settings = settings.model_copy(update={"policies": policies})
     return {
-        page: pages.text(intent, settings)
-        for intent in intents.in_folder(folder)
+        page: pages.text(intent, policies)
+        for each in policies.files.folders
+        if each.path == folder.resolve()
+        for intent in each.intents
         if pages.is_made(page := folder / intent.package / pages.FILE)
     }
 

@@ -39,7 +39,8 @@ _TAKEN = {
 @dataclass(frozen=True)
 class Intent:
     """An intent: its name, the title and the description of its Rego, and the facts of its
-    intent.yaml. `source` is that file, or in a cluster the key of its module.
+    intent.yaml. `source` is that file, or in a cluster the key of its module, and `text` what it
+    says.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Intent:
     description: str
     facts: Facts
     source: str
+    text: str = field(repr=False)
     document: files.Document = field(compare=False, repr=False)
 
     @property
@@ -150,10 +152,7 @@ def of_folder(folder: Path) -> Intent | None:
         raise InputError(path, f"is about no policy: there is no {module.name} beside it")
     if problem := name_problem(folder.name):
         raise InputError(path, problem)
-    documents = files.read_yaml(path)
-    if len(documents) > 1:
-        raise InputError(path, "holds more than one document", line=documents[1].line(()))
-    return described_by(folder.name, described, documents[0], str(path))
+    return described_by(folder.name, described, files.read_text(path), str(path))
 
 
 def in_folder(folder: Path) -> list[Intent]:
@@ -163,20 +162,21 @@ def in_folder(folder: Path) -> list[Intent]:
 
 
 def described_by(
-    package: str,
-    described: metadata.PackageMetadata | None,
-    document: files.Document,
-    source: str,
+    package: str, described: metadata.PackageMetadata | None, text: str, source: str
 ) -> Intent:
-    """The intent of a package, by the METADATA of its Rego and the document with its facts. Raises
+    """The intent of a package, by the METADATA of its Rego and the text with its facts. Raises
     InputError.
     """
+    document, *others = files.parse_yaml(text, Path(source))
+    if others:
+        raise InputError(source, "holds more than one document", line=others[0].line(()))
     return Intent(
         name=package.replace("_", "-"),
         title=described.title if described else "",
         description=described.description if described else "",
         facts=intent_file.read(document),
         source=source,
+        text=text,
         document=document,
     )
 

@@ -12,7 +12,8 @@ import jinja2
 
 from fairlead.common import atomic_files, paths
 from fairlead.common.errors import UsageError
-from fairlead.policy import bundles, intent_file, intents, old_metadata, pages
+from fairlead.policy import intent_file, intents, old_metadata, pages, policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -86,7 +87,7 @@ def _policy(intent: str, folder: Path) -> dict[Path, str]:
     package = intent.replace("-", "_")
     if problem := intents.name_problem(package):
         raise UsageError(problem)
-    for parent in (folder, bundles.folder()):
+    for parent in (folder, policy_files.builtin()):
         if (parent / package).exists():
             raise UsageError(f"{parent / package} is there already: choose another name")
     return _rendered(_POLICY, folder, intent)
@@ -98,7 +99,8 @@ def _page(name: str, folder: Path) -> Path:
     intent = intents.of_folder(folder / package)
     assert intent is not None  # noqa: S101 - the template has an intent.yaml
     page = folder / package / pages.FILE
-    atomic_files.write_all({page: pages.text(intent, Settings())})
+    policies = PolicySet.examples(Settings(), None if folder == policy_files.builtin() else folder)
+    atomic_files.write_all({page: pages.text(intent, policies)})
     return page
 
 

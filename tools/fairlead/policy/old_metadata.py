@@ -70,6 +70,7 @@ def intent(described: PackageMetadata, source: str) -> Intent | None:
         description=described.description,
         facts=facts,
         source=source,
+        text="",
         document=files.Document(Path(source), custom, None),
         written=tuple(custom["requests"]),
     )

@@ -15,6 +15,7 @@ from fairlead.common import paths
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
 from fairlead.policy.intents import Intent
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
 from fairlead.settings.selectors import Expression
@@ -36,15 +37,15 @@ class _Parameter(NamedTuple):
     description: str
 
 
-def text(intent: Intent, settings: Settings) -> str:
-    """The page of a policy. Its cases may name the policies of these settings; everything else in
-    it is by the default settings, and by parameters that are examples. Raises InputError.
+def text(intent: Intent, policies: PolicySet) -> str:
+    """The page of a policy. Its cases may name the intents of these policies; everything else in it
+    is by the default settings, and by parameters that are examples. Raises InputError.
     """
     parameters = intent.example()
     all_cases = (
         case
-        for path in cases.of_policy(Path(intent.source).parent)
-        for case in cases.load(path, settings)
+        for path in cases.of_policy(intent.module.parent)
+        for case in cases.load(path, policies)
     )
     examples = [case for case in all_cases if case.intent == intent.name]
     examples.sort(key=lambda case: bool(case.given))  # those with the default settings first

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
-from fairlead.policy import bundles, cases
+from fairlead.policy import cases, policy_files
 from fairlead.policy.cases import PLACEMENT
 
 
@@ -71,7 +71,7 @@ def load(path: Path | None = None, folder: Path | None = None) -> list[Placement
     testdata/cases/placement, unless the policies in `folder` have no placement. Raises InputError
     with file and line for an invalid case, and for a name that is used twice.
     """
-    if path is None and not ((folder or bundles.folder()) / "placement").is_dir():
+    if path is None and not ((folder or policy_files.builtin()) / "placement").is_dir():
         return []
     by_name: dict[str, PlacementCase] = {}
     for source in cases.in_path(path or paths.root() / "testdata" / "cases" / "placement"):

@@ -19,17 +19,18 @@ from fairlead.common import files
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, data_places, joining, python_code
+from fairlead.policy import data_places, joining, policy_files, python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
-from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
 
 _ENTRIES = ("system", *(service.root for service in SERVICES))
 """The packages that OPA itself or its callers query (the decision, health; services), which keep
 their names."""
 _DATA = (*data_places.ROOTS, ".".join(data_places.PLACEMENT))
+PYTHON = "python"
+"""The engine whose code a cluster gets beside the modules."""
 _UNNAMED = 12 * "0"
 """Stands for the revision in modules that decide how it is called."""
 
@@ -59,23 +60,13 @@ def stage(bundle: Bundle, progress: Progress) -> Bundle:
     )
 
 
-def deployed(bundle: Bundle, settings: Settings, engine: str, progress: Progress) -> Bundle:
-    """The bundle as this engine gets it: for `python` with the code of its intents. Raises as
-    `stage`, and python_code.MissingError.
-    """
-    staged = stage(bundle, progress)
-    if engine != "python":
-        return staged
-    return Bundle({**staged.modules, **python_code.read(bundle.active(settings))})
-
-
 def staged(policies: PolicySet, engine: str, progress: Progress) -> PolicySet:
     """The policies with the modules that a cluster of this engine gets: those of `stage`, and for
-    `python` the code of the intents. Raises as `deployed`.
+    `python` the code of the intents. Raises as `stage`, and python_code.MissingError.
     """
-    return policies.with_bundle(
-        deployed(policies.bundle, policies.settings, engine, progress),
-    )
+    bundle = stage(policies.bundle, progress)
+    code = python_code.read(policies.active) if engine == PYTHON else {}
+    return policies.with_bundle(Bundle({**bundle.modules, **code}))
 
 
 def require_free_packages(
@@ -84,13 +75,14 @@ def require_free_packages(
     """Raises InputError if a module defines a part of a package that OPA reads from a file, or has
     a package that would hide data.
 
-    OPA would merge the package and the file (see bundles.FILE_MODULES): the module could let anyone
-    in, or show what decision logs hide. If a module has a package where data are, `opa refactor
-    move` renames all references to them. `sources` has the file of each module, for the message.
+    OPA would merge the package and the file (see policy_files.FILE_MODULES): the module could let
+    anyone in, or show what decision logs hide. If a module has a package where data are, `opa
+    refactor move` renames all references to them. `sources` has the file of each module, for the
+    message.
     """
     packages = {
-        _package(name, files.read_text(bundles.folder() / name)): name
-        for name in bundles.FILE_MODULES
+        _package(name, files.read_text(policy_files.builtin() / name)): name
+        for name in policy_files.FILE_MODULES
     }
     for key, defined in sorted(cli.paths_of(modules, progress).items()):
         for package, file in packages.items():

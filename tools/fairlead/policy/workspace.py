@@ -19,7 +19,7 @@ from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.opa.cli import Tested
-from fairlead.policy import bundles, contract, kinds, remembered, tables
+from fairlead.policy import contract, kinds, libraries, policy_files, remembered, tables
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -29,13 +29,12 @@ _SILENT = Progress()
 @dataclass(frozen=True)
 class Workspace:
     """A temporary folder with `policies` and `schemas`. `sources` has the original of each
-    module, by its file in the folder. In `examples`, all intents are in force.
+    module, by its file in the folder.
     """
 
     policies: Path
     schemas: Path
     sources: Mapping[Path, Path]
-    examples: PolicySet
 
     def named(self, text: str) -> str:
         """A message with the names of the original files."""
@@ -45,39 +44,40 @@ class Workspace:
 
 
 @contextmanager
-def of(policies: PolicySet) -> Iterator[Workspace]:
-    """These policies with the default settings.
+def of(examples: PolicySet) -> Iterator[Workspace]:
+    """The policies and tests of a set with examples of parameters (PolicySet.with_examples).
 
-    The tests are those of users' folders; then all intents are in force, with examples of their
-    parameters. If there are no such folders, the tests are the project's, and the intents in force
-    are those that are so by default. Raises InputError.
+    The tests are those of users' folders, if there are some; then all intents are in force. If
+    there are none, the tests are the project's, and the intents in force are those that are so by
+    default. Raises InputError.
     """
-    first, *further = policies.folders
-    loaded = policies if further else PolicySet.load(Settings(), policies.folder)
-    examples = loaded.as_examples()
-    modules = (examples if further else loaded).modules
+    first, *further = examples.folders
+    in_force = examples
+    if not further:
+        in_force = examples.under(Settings())
+        examples = in_force.with_examples()
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         folder = Path(name)
-        copies, schemas = folder / "policies", folder / "schemas"
+        policies, schemas = folder / "policies", folder / "schemas"
         shutil.copytree(paths.root() / "tools" / "schemas", schemas)
         sources = {}
-        paths_by_key = bundles.module_files(examples.settings, policies.folder)
-        texts = {key: files.read_text(path) for key, path in paths_by_key.items()}
-        unused = bundles.unused_libraries(texts)  # what these use may not be there
+        paths_by_key = examples.files.in_force(examples.settings)
+        texts = {key: examples.files.text(path) for key, path in paths_by_key.items()}
+        unused = libraries.unused(texts)  # what these use may not be there
         for key, path in paths_by_key.items():
             test = path.name.endswith("_test.rego")
             if key in unused or (test and further and path.is_relative_to(first)):
                 continue
-            copy = copies / key
+            copy = policies / key
             copy.parent.mkdir(exist_ok=True)
-            copy.write_text(modules.get(key) or texts[key])
+            copy.write_text(in_force.modules.get(key) or texts[key])
             sources[copy] = path
-        (copies / tables.INTENTS).write_text(modules[tables.INTENTS])
-        for name in bundles.FILE_MODULES:
-            shutil.copyfile(bundles.folder() / name, copies / name)
+        (policies / tables.INTENTS).write_text(in_force.modules[tables.INTENTS])
+        for name in policy_files.FILE_MODULES:
+            shutil.copyfile(policy_files.builtin() / name, policies / name)
         for policy_folder in further:
             _add_schemas(policy_folder, schemas)
-        yield Workspace(copies, schemas, sources, examples)
+        yield Workspace(policies, schemas, sources)
 
 
 def require_good(
@@ -88,9 +88,11 @@ def require_good(
 
     With `remembering`, policies that passed before with the same OPA are not tested again.
     """
-    with of(policies) as workspace:
+    progress.update("policies", "checking and testing")
+    examples = policies.with_examples()
+    with of(examples) as workspace:
         try:
-            contract.require(workspace.examples, progress)  # before others say it in OPA's words
+            contract.require(examples, progress)  # before others say it in OPA's words
             key = remembered.key(workspace.policies.parent, progress)
             if remembering and (before := remembered.passed(key)):
                 return before

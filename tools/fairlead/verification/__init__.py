@@ -6,11 +6,11 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable
-from pathlib import Path
 
 from fairlead.clusters.registry import Target
 from fairlead.common.errors import UsageError
 from fairlead.engines.base import Engine
+from fairlead.policy.policy_set import PolicySet
 
 # Engine -> its class, as module:name. A module is imported when its engine is used.
 ENGINES = {
@@ -22,10 +22,10 @@ ENGINES = {
 
 
 def load(
-    names: Iterable[str], target: Target | None = None, folder: Path | None = None
+    names: Iterable[str], policies: PolicySet | None = None, target: Target | None = None
 ) -> list[Engine]:
     """Create the engines with these `names`, each once, in the order of ENGINES; all if `names` is
-    empty. They decide by the policies of `folder`, or the project's.
+    empty. They decide by the policies, or the project's.
 
     An engine that needs a cluster starts its own, or uses that of `target` and changes its
     policies. Raises UsageError for an unknown name.
@@ -36,14 +36,14 @@ def load(
         hint = f": did you mean {close[0]!r}?" if close else "."
         raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
     return [
-        _load(path, target, folder)
+        _load(path, policies, target)
         for name, path in ENGINES.items()
         if not selection or name in selection
     ]
 
 
-def _load(path: str, target: Target | None, folder: Path | None) -> Engine:
+def _load(path: str, policies: PolicySet | None, target: Target | None) -> Engine:
     module, _, name = path.partition(":")
     kind = getattr(importlib.import_module(module), name)
-    engine: Engine = kind(folder, target) if kind.asks_cluster else kind(folder)
+    engine: Engine = kind(policies, target) if kind.asks_cluster else kind(policies)
     return engine

@@ -22,7 +22,8 @@ from fairlead.engines.live.scene import SETUP_USER, Scene
 from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
-from fairlead.policy import bundles, intents, tables
+from fairlead.policy import tables
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.images import overridden
@@ -37,8 +38,8 @@ class WebhookEngine:
     name = "webhook"
     asks_cluster = True
 
-    def __init__(self, folder: Path | None = None, target: Target | None = None) -> None:
-        self._folder = folder
+    def __init__(self, policies: PolicySet | None = None, target: Target | None = None) -> None:
+        self._policies = CasePolicies(policies)
         self._target = target
 
     def inexpressible(self, case: Case) -> str | None:
@@ -55,12 +56,12 @@ class WebhookEngine:
         with self._cluster(progress) as cluster:
             api = Objects(cluster.kubeconfig)
             if self._target is None:
-                custom_resources.serve(api, custom_resources.of(cases, self._folder))
+                custom_resources.serve(api, custom_resources.of(self._policies.whole))
             for group in sorted(groups.values(), key=self._of_pods):
-                settings = _with_setup_user(group[0].settings, self._folder)
-                cluster.configure(settings)
+                policies = _with_setup_user(self._policies.of(group[0]))
+                cluster.configure(policies)
                 with marker.placed(api, webhooks=True) as in_force:
-                    knows = cluster.namespaces_known(settings)
+                    knows = cluster.namespaces_known(policies)
                     scene = Scene(api, in_force, engine_knows=knows)
                     for case in group:
                         yield case, scene.decide(case)
@@ -69,18 +70,18 @@ class WebhookEngine:
     def _cluster(self, progress: Progress) -> Iterator[_Deployed]:
         """The cluster to ask."""
         if self._target is not None:
-            yield _Deployed(registry.find(self._target), self._folder, progress, own=False)
+            yield _Deployed(registry.find(self._target), progress, own=False)
             return
         settings = Settings()
         name = f"verify-{secrets.token_hex(4)}"
         with up.started(name, settings, up.default_nodes(settings), progress=progress) as cluster:
-            yield _Deployed(cluster, self._folder, progress, own=True)
+            yield _Deployed(cluster, progress, own=True)
 
     def _of_pods(self, group: Sequence[Case]) -> tuple[str, ...]:
         """What OPA's pods depend on. Sorting by it avoids new pods between groups of cases."""
         settings = group[0].settings
         shaping = (
-            _namespace_labels(settings, self._folder),
+            _namespace_labels(self._policies.of(group[0])),
             settings.default_pool is None,
             settings.namespace_label,
             settings.replicate,
@@ -89,23 +90,24 @@ class WebhookEngine:
         return tuple(map(str, shaping))
 
 
-def _with_setup_user(settings: Settings, folder: Path | None) -> Settings:
-    """The settings with the user exempt from every intent who creates what cases start from."""
+def _with_setup_user(policies: PolicySet) -> PolicySet:
+    """The policies with the user exempt from every intent who creates what cases start from."""
+    settings = policies.settings
     exempting = {}
-    places = bundles.folders(settings, folder)
-    for intent in (intent for source in places for intent in intents.in_folder(source)):
+    for intent in policies.intents:
         in_force = settings.instances(intent.name, default=intent.facts.enabled)
         for name, instance in in_force.items():
             users = [*instance.exempt.users, SETUP_USER]
             exempt = instance.exempt.model_copy(update={"users": users})
             exempting[name] = instance.model_copy(update={"exempt": exempt})
-    return settings.model_copy(update={"intents": {**settings.intents, **exempting}})
+    intents = {**settings.intents, **exempting}
+    return policies.under(settings.model_copy(update={"intents": intents}))
 
 
-def _namespace_labels(settings: Settings, folder: Path | None) -> list[str]:
+def _namespace_labels(policies: PolicySet) -> list[str]:
     """The labels of namespaces that OPA has, sorted."""
-    active = bundles.bundle(settings, folder).active(settings)
-    return sorted([settings.namespace_label, *tables.namespace_labels(active, settings)])
+    labels = tables.namespace_labels(policies.active, policies.settings)
+    return sorted([policies.settings.namespace_label, *labels])
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,6 @@ class _Deployed:
     """The cluster to ask, with the images that the environment names."""
 
     cluster: Cluster
-    folder: Path | None
     progress: Progress
     own: bool
 
@@ -122,32 +123,28 @@ class _Deployed:
         """The kubeconfig of an administrator, who may impersonate anyone."""
         return self.cluster.kubeconfig
 
-    def configure(self, settings: Settings) -> None:
-        """Deploy `settings`, and wait until OPA decides by them.
+    def configure(self, policies: PolicySet) -> None:
+        """Deploy the policies, and wait until OPA decides by them.
 
         OPA compiles all policies again for each one that it loads or unloads, so in a cluster of
         our own the old policies go before the new ones come.
         """
         if self.own:
             self.cluster.objects().delete("v1", "ConfigMap", names.POLICIES, names.NAMESPACE)
-        images = overridden(settings.images, os.environ)
-        deploy.deploy(
-            self.cluster,
-            PolicySet.load(settings.model_copy(update={"images": images}), self.folder),
-            tested=True,
-            progress=self.progress,
-        )
+        images = overridden(policies.settings.images, os.environ)
+        settings = policies.settings.model_copy(update={"images": images})
+        deploy.deploy(self.cluster, policies.under(settings), tested=True, progress=self.progress)
 
-    def namespaces_known(self, settings: Settings) -> Knows:
+    def namespaces_known(self, policies: PolicySet) -> Knows:
         """What says whether every OPA has the labels of a namespace that it needs."""
         objects = self.cluster.objects()
         credentials = deployed_state.credentials(objects)
         token = credentials.token if credentials else None
-        required = _namespace_labels(settings, self.folder)
+        required = _namespace_labels(policies)
 
         def relevant(labels: Mapping[str, str]) -> dict[str, str]:
             # An empty label for no pool is not replicated.
-            pool = settings.namespace_label
+            pool = policies.settings.namespace_label
             present = (key for key in required if key in labels and (labels[key] or key != pool))
             return {key: labels[key] for key in present}
 

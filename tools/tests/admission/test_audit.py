@@ -25,7 +25,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars, switches
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import admission_reviews
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.requests import Kind
 from fairlead.settings.models import Pool, Settings
 
@@ -102,13 +102,13 @@ def found(
     """The findings on them, with the webhooks that a deployment brings, or with `webhooks`."""
     settings = settings or Settings()
     reviews = [review for subject in subjects for review in subject.reviews]
-    webhooks = webhooks or asked.rendered(settings.enforced())
+    webhooks = webhooks or asked.rendered(PolicySet.load(settings.enforced()))
     admissions = asked.ask(webhooks, reviews, NAMESPACES, complete=True, progress=Progress())
     answers = iter(
         audit.decide(
             reviews,
             admissions,
-            modules=bundles.bundle(settings.enforced()).modules,
+            modules=PolicySet.load(settings.enforced()).modules,
             kubernetes={"namespaces": NAMESPACES},
             progress=Progress(),
         )
@@ -171,7 +171,7 @@ def test_only_kinds_of_other_objects_are_read_besides() -> None:
     declared: dict[str, object] = {"pools": {"pool1": {}, "pool2": {}}}
     settings = Settings.model_validate(declared)
     kinds = {
-        name: inventory.further_kinds(bundles.bundle(chosen).active(chosen))
+        name: inventory.further_kinds(PolicySet.load(chosen).active)
         for name, chosen in (("default", Settings()), ("pools", settings))
     }
     assert kinds["default"] == []
@@ -322,7 +322,7 @@ def test_a_pod_that_opa_is_not_asked_about_is_neither_refused_nor_placed(
 def test_webhooks_of_another_settings_file_do_not_ask_for_its_default_pool() -> None:
     settings = Settings(default_pool="pool1")
     assert of(pod("free"), settings).finding == CHANGED
-    judged = of(pod("free"), settings, asked.rendered(Settings()))
+    judged = of(pod("free"), settings, asked.rendered(PolicySet.load(Settings())))
     assert (judged.finding, judged.pool) == (NOT_ASKED, "pool1")
     assert judged.message == 'namespace "free" has no label agentpool'
 
@@ -348,7 +348,11 @@ def test_an_object_that_is_too_large_is_refused_as_behind_opas_proxy(
 ) -> None:
     review = admission_reviews.build({**stored, "metadata": {"namespace": "payments"}})
     (told,) = asked.ask(
-        asked.rendered(Settings()), [review], NAMESPACES, complete=True, progress=Progress()
+        asked.rendered(PolicySet.load(Settings())),
+        [review],
+        NAMESPACES,
+        complete=True,
+        progress=Progress(),
     )
     assert told.asked
     question = told.question(review)
@@ -375,7 +379,7 @@ def test_an_object_that_is_too_large_is_refused_where_a_policy_refuses_it(
     rendered = [
         each
         for each in manifests.render_objects(
-            settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecars.SERVE
+            PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.SERVE
         )
         if each["kind"] in kinds
     ]
@@ -395,7 +399,7 @@ def test_an_object_that_is_too_large_is_refused_where_a_policy_refuses_it(
 
 
 def test_a_patch_that_only_a_validating_webhook_asks_for_is_refused() -> None:
-    brought = asked.rendered(Settings())
+    brought = asked.rendered(PolicySet.load(Settings()))
     validating = [each for each in brought.configurations if each["kind"] == asked.KINDS[1]]
     judged = of(pod(), webhooks=replace(brought, configurations=tuple(validating)))
     assert (judged.finding, judged.asked) == (REFUSED, True)

@@ -11,7 +11,7 @@ from fairlead.admission import batch, diff, engine_decisions, inventory
 from fairlead.admission.batch import Decision
 from fairlead.cli.decisions import diff as diff_command
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, staging
+from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -45,7 +45,7 @@ def decide(settings: Settings, *pods: dict[str, Any]) -> list[Decision]:
         review for pod in pods for subject in inventory.of_pod(pod) for review in subject.reviews
     ]
     namespaces = {"payments": {"metadata": {"labels": {"agentpool": "gpu"}}}}
-    modules = staging.stage(bundles.bundle(settings), Progress()).modules
+    modules = staging.stage(PolicySet.load(settings).bundle, Progress()).modules
     return batch.decide(
         reviews, modules=modules, kubernetes={"namespaces": namespaces}, progress=Progress()
     )

@@ -16,7 +16,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from lab import coverage
 from lab.coverage import Coverage
 
@@ -281,7 +281,7 @@ def test_an_object_that_no_api_server_accepts_is_refused_without_opa(tmp_path: P
     path.write_text(POD.replace("containers: []", "containers: none"))
     data = decided(path, "--namespace-labels", "agentpool=pool1")
     assert (data["asked"], data["allowed"]) == (False, False)
-    assert "an API server does not accept the object: it is no Pod: " in data["message"]
+    assert "an API server does not accept the object: it is not a Pod: " in data["message"]
     assert "spec.containers" in data["message"]
 
 
@@ -456,5 +456,5 @@ def test_files_that_are_not_formatted_are_listed(tmp_path: Path) -> None:
 
 
 def test_our_own_policies_pass() -> None:
-    cli.check(bundles.folder(), paths.root() / "tools" / "schemas")
-    assert cli.fmt(bundles.folder()) == []
+    cli.check(policy_files.builtin(), paths.root() / "tools" / "schemas")
+    assert cli.fmt(policy_files.builtin()) == []

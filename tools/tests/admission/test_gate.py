@@ -19,7 +19,8 @@ from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 NAMESPACE = """\
@@ -327,7 +328,7 @@ def test_standard_input_is_a_file(manifests: Path, monkeypatch: pytest.MonkeyPat
     assert [answer["allowed"] for answer in single] == [True, False]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: [")))
     with pytest.raises(InputError, match="stdin:1: is not valid YAML"):
-        gate.check([Path("-")], settings=Settings(), progress=Progress())
+        gate.check([Path("-")], policies=PolicySet.load(Settings()), progress=Progress())
 
 
 def test_a_file_that_is_named_twice_counts_once(manifests: Path) -> None:
@@ -347,8 +348,8 @@ def test_a_folder_without_objects_is_wrong_usage(tmp_path: Path) -> None:
 
 def test_other_policies_decide(manifests: Path, tmp_path: Path) -> None:
     folder = tmp_path / "policies"
-    for path in bundles.folder().rglob("*.rego"):
-        target = folder / path.relative_to(bundles.folder())
+    for path in policy_files.builtin().rglob("*.rego"):
+        target = folder / path.relative_to(policy_files.builtin())
         target.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text()
         target.write_text(text.replace("remove spec.nodeName", "leave out spec.nodeName"))

@@ -15,7 +15,8 @@ from fairlead import verification
 from fairlead.checks import laboratory
 from fairlead.cli.decisions.verify import command
 from fairlead.common.errors import InputError, UsageError
-from fairlead.policy import bundles, cases
+from fairlead.policy import cases, policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 NO_HOST_NETWORK = """\
@@ -124,7 +125,7 @@ def test_the_folder_of_a_users_policies_may_hold_the_cases(policies: Path) -> No
     own = policies / "no_host_network" / "cases" / "pods.yaml"
     own.parent.mkdir()
     own.write_text(CASE)
-    every = cases.load(None, *bundles.placed(Settings(), policies))
+    every = cases.load(None, PolicySet.examples(Settings(), policies))
     assert {case.name: case.path for case in every}["a pod on the network of its node"] == own
     of_project = next(case for case in every if case.intent == "node-pool")
     assert of_project.settings.policies == []
@@ -132,7 +133,7 @@ def test_the_folder_of_a_users_policies_may_hold_the_cases(policies: Path) -> No
 
 def test_a_folder_with_main_rego_takes_the_place_of_the_projects(tmp_path: Path) -> None:
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
+    shutil.copytree(policy_files.builtin(), copy)
     module = copy / "replica_limits" / "replica_limits.rego"
     module.write_text(module.read_text().replace("is not within", "is far from"))
     expect = {"far": "is far from 3..10", "within": "is not within 3..10"}
@@ -167,12 +168,12 @@ def test_a_folder_with_main_rego_takes_the_place_of_the_projects(tmp_path: Path)
 def test_every_engine_takes_the_folder_of_policies(name: str, tmp_path: Path) -> None:
     """The engine reads an intent there that is not in the project's folder."""
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
+    shutil.copytree(policy_files.builtin(), copy)
     for file in ("cel.yaml", "python.py"):
         (copy / "node_pool" / "engines" / file).unlink()
     (case,) = cases.load(written(tmp_path, PLACED))[:1]
     for folder in (None, copy):
-        (engine,) = verification.load([name], folder=folder)
+        (engine,) = verification.load([name], PolicySet.load(Settings(), folder))
         missing = engine.inexpressible(case) is not None
         assert missing == (folder is copy and name in ("cel", "kyverno", "python"))
 

@@ -10,7 +10,7 @@ from rendering import every, render
 from fairlead.deployment import access, manifests, names, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import POLICY_WEBHOOK
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import access as settings_access
 from fairlead.settings.models import Settings
 
@@ -146,7 +146,7 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(
 ) -> None:
     settings = Settings()
     rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecar
     )
     by_name = {(o["kind"], o["metadata"]["name"]): o for o in rendered}
     writes = {
@@ -177,7 +177,7 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(
 def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
     settings = Settings.model_validate({"certificates": "cert-manager"})
     rendered = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecar
     )
     bindings = [
         o

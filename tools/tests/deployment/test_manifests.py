@@ -15,7 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment import render as render_output
 from fairlead.deployment.credentials import Credentials
-from fairlead.policy import bundles, staging
+from fairlead.policy import policy_files, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -23,12 +23,12 @@ from fairlead.settings.models import Settings
 def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path) -> None:
     emoji = "\U0001f692 \\ud83d\\ude92 \x85"
     policies = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), policies)
+    shutil.copytree(policy_files.builtin(), policies)
     with (policies / "main.rego").open("a", encoding="utf-8") as module:
         module.write(f"\n# {emoji[:-1]}\n")
     settings = Settings(admins=[emoji], contact="\U0001f692")
-    bundle = bundles.bundle(settings, policies)
-    rendered = manifests.render_objects(settings, bundle, Credentials.fresh())
+    policy_set = PolicySet.load(settings, policies)
+    rendered = manifests.render_objects(policy_set, Credentials.fresh())
     assert [
         subject["name"]
         for m in rendered
@@ -36,13 +36,13 @@ def test_what_is_beyond_the_basic_plane_is_rendered_to_the_letter(tmp_path: Path
         for subject in m["subjects"]
     ].count(emoji) == 1
     (config_map,) = [m for m in rendered if m["kind"] == "ConfigMap"]
-    assert config_map == manifests.policies(settings, bundle)
+    assert config_map == manifests.config_map(policy_set)
     assert list(yaml.safe_load_all(manifests.to_yaml(rendered))) == rendered
 
 
 def test_only_the_secret_holds_the_token() -> None:
     settings, credentials = Settings(), Credentials.fresh()
-    rendered = manifests.render_objects(settings, bundles.bundle(settings), credentials)
+    rendered = manifests.render_objects(PolicySet.load(settings), credentials)
     for manifest in rendered:
         text = yaml.safe_dump(manifest)
         encoded = base64.b64encode(credentials.token.encode()).decode()
@@ -65,7 +65,7 @@ def test_the_output_of_render_is_what_kubectl_reads() -> None:
         2,
     )
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
-    staged = staging.stage(bundles.bundle(Settings()), Progress())
+    staged = staging.stage(PolicySet.load(Settings()).bundle, Progress())
     assert config_map["data"] == staged.modules
 
 
@@ -119,4 +119,4 @@ def test_credentials_show_no_secret() -> None:
 @pytest.mark.parametrize("chosen", [{}, {"defaultPool": "x", "pools": {"x": {}}}])
 def test_a_push_applies_the_very_config_map_that_a_deployment_does(chosen: dict[str, Any]) -> None:
     settings = Settings.model_validate(chosen)
-    assert render(chosen)["ConfigMap"] == manifests.policies(settings, bundles.bundle(settings))
+    assert render(chosen)["ConfigMap"] == manifests.config_map(PolicySet.load(settings))

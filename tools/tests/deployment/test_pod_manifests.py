@@ -9,7 +9,7 @@ from rendering import render
 
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -100,7 +100,7 @@ def test_a_probe_names_a_port_of_its_own_container_alone(sidecar: sidecars.Sidec
     """
     settings = Settings()
     manifest_list = manifests.render_objects(
-        settings, bundles.bundle(settings), Credentials.fresh(), sidecar=sidecar
+        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecar
     )
     templates = [each["spec"]["template"] for each in manifest_list if each["kind"] == "Deployment"]
     for container in (each for template in templates for each in template["spec"]["containers"]):

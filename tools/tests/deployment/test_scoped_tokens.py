@@ -15,7 +15,8 @@ from fairlead.cli.operations.rotate import command
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, secrets_file
 from fairlead.deployment.credentials import Credentials
-from fairlead.policy import bundles, token_scopes
+from fairlead.policy import token_scopes
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 
@@ -25,7 +26,7 @@ WANTED = Settings(placement=True)
 def rendered(settings: Settings, credentials: Credentials) -> list[dict[str, Any]]:
     """The Secrets of a deployment."""
     files = manifests.render_files(
-        settings, bundles.bundle(settings), credentials, templates=["30-secrets.yaml.j2"]
+        PolicySet.load(settings), credentials, templates=["30-secrets.yaml.j2"]
     )
     return files["30-secrets.yaml"]
 

@@ -11,7 +11,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import ENGINE_ANNOTATION, KEEPER, OPA, POLICIES
-from fairlead.policy import bundles, python_code
+from fairlead.policy import python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -20,11 +20,10 @@ from fairlead.settings.models import Settings
 @pytest.fixture(scope="module")
 def objects() -> dict[tuple[str, str], dict[str, Any]]:
     """All objects, by kind and name."""
-    settings = Settings()
-    bundle = bundles.bundle(settings)
-    modules = {**bundle.modules, **python_code.read(bundle.active(settings))}
+    policies = PolicySet.load(Settings())
+    bundle = Bundle({**policies.modules, **python_code.read(policies.active)})
     rendered = manifests.render_objects(
-        settings, Bundle(modules), Credentials.fresh(), sidecar=sidecars.SERVE
+        policies.with_bundle(bundle), Credentials.fresh(), sidecar=sidecars.SERVE
     )
     return {(each["kind"], each["metadata"]["name"]): each for each in rendered}
 

@@ -19,6 +19,7 @@ from fairlead.deployment.names import POLICIES
 from fairlead.deployment.sidecars import SIDECARS
 from fairlead.distribution import signatures
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -61,8 +62,7 @@ def test_opa_gets_its_configuration_and_no_policies_of_the_cluster(
     folder: Path, sidecar: str
 ) -> None:
     objects = manifests.render_objects(
-        Settings(),
-        Bundle({"main.rego": "package system\n"}),
+        PolicySet(Settings(), Bundle({"main.rego": "package system\n"})),
         Credentials.fresh(credentials.LOOPBACK),
         sidecar=SIDECARS[sidecar],
     )
@@ -107,8 +107,7 @@ def test_opa_gets_its_configuration_and_no_policies_of_the_cluster(
 
 def test_a_token_comes_from_a_secret(folder: Path) -> None:
     objects = manifests.render_objects(
-        Settings(),
-        Bundle({"main.rego": "package system\n"}),
+        PolicySet(Settings(), Bundle({"main.rego": "package system\n"})),
         Credentials.fresh(credentials.LOOPBACK),
         sidecar=SIDECARS["sync"],
     )

@@ -26,6 +26,8 @@ from fairlead.common.progress import Progress
 from fairlead.distribution import archives, contents, signatures
 from fairlead.distribution.archives import LARGEST, SIGNATURES, Archive
 from fairlead.operations import deployed_state
+from fairlead.policy import policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 DEADLINE = 180.0
@@ -61,7 +63,8 @@ def until(check: Callable[[], Any], what: str) -> Any:
 @cache
 def policies(contact: str) -> Archive:
     """Policies that name this contact in refusals."""
-    return contents.policies(Settings(contact=contact), None, Progress())
+    settings = Settings(contact=contact)
+    return contents.policies(PolicySet.load(settings, further=[policy_files.SIGNED]), Progress())
 
 
 def contact(opa: Follower) -> str | None:

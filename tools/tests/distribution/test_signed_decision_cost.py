@@ -7,6 +7,8 @@ import pytest
 
 from fairlead.common.progress import Progress
 from fairlead.distribution import contents
+from fairlead.policy import policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab import benchmarks
 from lab.decision_cost import REQUESTS
@@ -18,7 +20,8 @@ LIMIT = 206 * 1.05
 
 
 def test_the_check_of_the_bundle_costs_little() -> None:
-    archive = contents.policies(Settings(), None, Progress())
+    policies = PolicySet.load(Settings(), further=[policy_files.SIGNED])
+    archive = contents.policies(policies, Progress())
     modules = {path: content.decode() for path, content in archive.files.items()}
     mapped = {"team-0": {"metadata": {"labels": {"agentpool": "pool"}}}}
     manifests = {

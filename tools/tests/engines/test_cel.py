@@ -19,7 +19,7 @@ from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome
 from fairlead.engines.cel import definition, manifests
 from fairlead.engines.cel.manifests import Rendered
-from fairlead.policy import bundles, cases, generated, new_policy
+from fairlead.policy import cases, generated, new_policy
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -32,7 +32,7 @@ def rendered(**settings: Any) -> list[Rendered]:
     """What the instances of replica-limits become."""
     intents = settings.pop("intents", {"replica-limits": LIMITS})
     chosen = Settings.model_validate({**settings, "intents": {"node-pool": False, **intents}})
-    return manifests.render(bundles.bundle(chosen).active(chosen), chosen)
+    return manifests.render(PolicySet.load(chosen).active, chosen)
 
 
 def names(objects: list[dict[str, Any]]) -> list[str]:
@@ -96,9 +96,7 @@ def test_what_is_refused_becomes_a_warning_where_enforcement_is_warn() -> None:
 
 def test_a_policy_has_only_what_is_about_its_kinds() -> None:
     settings = Settings.model_validate({"pools": {"a": {}}})
-    (instance,) = (
-        each for each in bundles.bundle(settings).active(settings) if each.name == "node-pool"
-    )
+    (instance,) = (each for each in PolicySet.load(settings).active if each.name == "node-pool")
     (one,) = manifests.render([instance], settings)
     about = {
         (each["kind"], rule["resources"][0])
@@ -117,7 +115,7 @@ def test_a_policy_has_only_what_is_about_its_kinds() -> None:
 
 def test_a_policy_has_all_variables_that_it_reads_and_no_others() -> None:
     settings = Settings.model_validate({"pools": {"a": {}}, "intents": {"replica-limits": LIMITS}})
-    for each in manifests.render(bundles.bundle(settings).active(settings), settings):
+    for each in manifests.render(PolicySet.load(settings).active, settings):
         for policy in each.policies:
             spec = policy["spec"]
             variables = [variable["name"] for variable in spec["variables"]]
@@ -208,7 +206,7 @@ def test_a_mistake_in_the_file_is_told_with_its_place(
 ) -> None:
     (tmp_path / "engines").mkdir()
     (tmp_path / "engines" / "cel.yaml").write_text(text)
-    (intent, *_) = bundles.bundle(Settings()).active(Settings())
+    (intent, *_) = PolicySet.load(Settings()).active
     moved = type(intent.intent)(**{**vars(intent.intent), "source": str(tmp_path / "sample.rego")})
     with pytest.raises(InputError, match=words):
         definition.of(moved)

@@ -18,6 +18,7 @@ from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live.worlds import World
 from fairlead.kube import admission_reviews
 from fairlead.policy import cases
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -34,15 +35,16 @@ POD: dict[str, Any] = {
 # What an API server does itself before it asks its policies, or after them.
 INEXPRESSIBLE = {
     "a namespace that nobody knows takes no pod": "API servers refuse a namespace that is absent",
-    "an unset number that becomes 1 is no change": "API servers set the default of the number",
+    "an unset number that becomes 1 is not a change": "API servers set the default of the number",
 }
+POLICIES = CasePolicies()
 
 
 @dataclass
 class Question:
     """Cases that one process can decide: they agree about the labels of their namespaces."""
 
-    world: World[Rendered] = field(default_factory=lambda: World(None, manifests.render))
+    world: World[Rendered] = field(default_factory=lambda: World(POLICIES, manifests.render))
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     reviews: list[dict[str, Any]] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
@@ -76,7 +78,7 @@ class OfflineEngine:
     asks_cluster = False
 
     def inexpressible(self, case: Case) -> str | None:
-        return inexpressible.reason(case, None) or INEXPRESSIBLE.get(case.name)
+        return inexpressible.reason(case, POLICIES) or INEXPRESSIBLE.get(case.name)
 
     def decide(self, cases: Sequence[Case], _progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         questions: list[Question] = []

@@ -21,7 +21,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Inexpressible
 from fairlead.engines.python.engine import PythonEngine
-from fairlead.policy import bundles, cases
+from fairlead.policy import bundles, cases, policy_files
 from fairlead.policy.cases import Case, Expect
 from fairlead.verification import comparison, verify
 from fairlead.verification.opa import OpaEngine
@@ -71,7 +71,7 @@ def test_every_case_holds_in_python_if_its_intent_is_written_so() -> None:
     results = on_python(*cases.load())
     assert [result for result in results if result.passed is False] == []
     assert len([result for result in results if result.passed]) >= 165
-    folders = {path.parts[-3] for path in bundles.folder().glob("*/engines/python.py")}
+    folders = {path.parts[-3] for path in policy_files.builtin().glob("*/engines/python.py")}
     assert {r.intent for r in results if r.passed is None}.isdisjoint(
         folder.replace("_", "-") for folder in folders
     )
@@ -148,7 +148,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, old: str, n
     """Run with policies in which `old` is replaced by `new` in one module. The general rules decide
     in them: no request is an ordinary one.
     """
-    shutil.copytree(bundles.folder(), folder / "policies")
+    shutil.copytree(policy_files.builtin(), folder / "policies")
     no_ordinary = ("node_pool/ordinary.rego", 'input.request.operation == "CREATE"\n', "false\n")
     for module, before, after in (no_ordinary, (name, old, new)):
         path = folder / "policies" / module

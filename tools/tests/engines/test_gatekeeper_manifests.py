@@ -16,7 +16,7 @@ from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.engines.gatekeeper import definition, installation, manifests, modules
 from fairlead.opa import cli
-from fairlead.policy import bundles, cases, new_policy
+from fairlead.policy import cases, new_policy
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.instances import Instance
 from fairlead.policy.policy_set import PolicySet
@@ -48,10 +48,9 @@ def of_kind(rendered: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [each for each in rendered if each["kind"] == kind]
 
 
-def every_intent() -> tuple[Bundle, list[Instance]]:
-    settings = PolicySet.load(Settings()).as_examples().settings
-    bundle = bundles.bundle(settings)
-    return bundle, bundle.active(settings)
+def every_intent() -> tuple[Bundle, tuple[Instance, ...]]:
+    policies = PolicySet.examples(Settings())
+    return policies.bundle, policies.active
 
 
 def test_the_same_settings_give_the_same_objects() -> None:

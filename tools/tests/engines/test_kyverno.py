@@ -16,7 +16,7 @@ from fairlead.common.errors import UsageError
 from fairlead.engines.cel import literals
 from fairlead.engines.cel import manifests as cel_manifests
 from fairlead.engines.kyverno import manifests
-from fairlead.policy import bundles, new_policy
+from fairlead.policy import new_policy
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -57,7 +57,7 @@ def test_what_refuses_comes_before_what_changes() -> None:
 def test_policies_say_the_same_as_the_admission_policies_of_the_engine_cel() -> None:
     """But for the parameters, which stand in the policy, and what only Kyverno has."""
     settings = Settings.model_validate({"intents": {"replica-limits": LIMITS}, "contact": "us"})
-    active = bundles.bundle(settings).active(settings)
+    active = PolicySet.load(settings).active
     for native, own in zip(
         cel_manifests.render(active, settings), manifests.render(active, settings), strict=True
     ):
@@ -185,7 +185,7 @@ def test_what_json_does_not_have_is_no_literal(value: Any) -> None:
 
 def test_parameters_that_cel_cannot_have_are_refused_with_their_place() -> None:
     settings = Settings()
-    active, *_ = bundles.bundle(settings).active(settings)
+    active, *_ = PolicySet.load(settings).active
     wrong = dataclasses.replace(active, parameters={"a": float("inf")})
     with pytest.raises(UsageError, match=r"intents\.node-pool: its parameters"):
         manifests.render([wrong], settings)

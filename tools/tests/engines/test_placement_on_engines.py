@@ -11,6 +11,8 @@ from fairlead import verification
 from fairlead.common.progress import Progress
 from fairlead.policy import placement_cases
 from fairlead.policy.placement_cases import Expect, PlacementCase
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
 from fairlead.verification import placements
 from fairlead.verification.opa import OpaEngine
 from fairlead.verification.verify import Result
@@ -75,6 +77,8 @@ def test_other_engines_say_that_they_cannot_express_it() -> None:
 
 def test_policies_without_placement_leave_a_case_undecided(tmp_path: Path) -> None:
     (tmp_path / "main.rego").write_text("package system.main\n")
-    (result,) = placements.verify([CASE], [OpaEngine(tmp_path)], Progress())
+    (result,) = placements.verify(
+        [CASE], [OpaEngine(PolicySet.load(Settings(), tmp_path))], Progress()
+    )
     assert result.passed is False
     assert "give no answer" in result.detail

@@ -26,6 +26,7 @@ from fairlead.engines.python.serving.reports import Reports
 from fairlead.kube import admission_reviews
 from fairlead.policy import bundles, python_code
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 KEY = ("configmaps", NAMESPACE, POLICIES)
@@ -49,10 +50,10 @@ def deployed(api: FakeApiServer, tmp_path: Path) -> Iterator[Deployed]:
 
 def config_map(settings: Settings, **changed: str) -> dict[str, Any]:
     """The policies' ConfigMap, with other texts for these keys."""
-    bundle = bundles.bundle(settings)
-    code = python_code.read(bundle.active(settings))
-    modules = {**bundle.modules, **code, **changed}
-    return manifests.policies(settings, Bundle(modules), "python")
+    policies = PolicySet.load(settings)
+    code = python_code.read(policies.active)
+    bundle = Bundle({**policies.modules, **code, **changed})
+    return manifests.config_map(policies.with_bundle(bundle), "python")
 
 
 def put(api: FakeApiServer, manifest: dict[str, Any]) -> str:

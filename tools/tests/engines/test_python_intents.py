@@ -18,6 +18,7 @@ from fairlead.engines.python.api import as_json, get, pointer, quoted
 from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
 from fairlead.policy import loading
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.python_code import MissingError
 
 REGO = """\
@@ -56,7 +57,7 @@ def policies(folder: Path, python: str | None, settings: str = "") -> Policies:
         (place / "engines" / "python.py").write_text(python)
     path = folder / "fairlead.yaml"
     path.write_text(f"policies: [policies]\n{settings or 'intents: {node-pool: false}'}\n")
-    return decisions.of_folder(loading.load(path))
+    return decisions.of_policies(PolicySet.load(loading.load(path)))
 
 
 def review(namespace: str = "payments", user: str = "eve", **spec: Any) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
-from fairlead.policy import bundles, loading
+from fairlead.policy import loading
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 POD = {
@@ -138,7 +139,7 @@ def read(folder: Path, text: str) -> Settings:
 def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) -> None:
     chosen = read(tmp_path, CHOSEN)
     rendered: list[dict[str, Any]] = manifests.render_objects(
-        chosen, bundles.bundle(chosen), Credentials.fresh()
+        PolicySet.load(chosen), Credentials.fresh()
     )
     (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
     (sidecar,) = (

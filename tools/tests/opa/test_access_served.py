@@ -11,7 +11,8 @@ import requests
 from access_requests import request
 
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, staging
+from fairlead.policy import staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz.server import Opa
 
@@ -22,7 +23,7 @@ _TIMEOUT = 60
 @pytest.fixture(scope="module")
 def opa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opa]:
     """A deployed OPA."""
-    staged = staging.stage(bundles.bundle(Settings(access=True)), Progress())
+    staged = staging.stage(PolicySet.load(Settings(access=True)).bundle, Progress())
     server = Opa(
         tmp_path_factory.mktemp("opa"),
         bundle=staged,

@@ -27,7 +27,8 @@ from fairlead.deployment.credentials import LOOPBACK, Credentials
 from fairlead.opa import arguments, cli
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
-from fairlead.policy import bundles, cases, staging
+from fairlead.policy import bundles, cases, policy_files, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 from fairlead.verification import opa as opa_engine
 from lab.fuzz.server import Opa, running
@@ -69,7 +70,7 @@ class Logging(Opa):
     """An OPA with the deployed policies, and its log."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
-        bundle = staging.stage(bundles.bundle(Settings()), Progress())
+        bundle = staging.stage(PolicySet.load(Settings()).bundle, Progress())
         super().__init__(folder, bundle=bundle, data=NAMESPACES, flags=flags)
 
     def decide(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None
         text = opa.log.read_text()
         assert SECRET not in text
         assert opa.token not in text
-        # The sidecar's own requests, of which there were many, are no decisions.
+        # The sidecar's own requests, of which there were many, are not decisions.
         assert text.count('"decision_id"') == 1
 
 
@@ -136,7 +137,9 @@ def test_without_the_mask_secrets_would_be_logged(
     monkeypatch.setattr(
         bundles,
         "file_modules",
-        lambda tokens, scoped: file_modules(tokens, scoped) | {bundles.LOG: "package system.log"},
+        lambda tokens, scoped: (
+            file_modules(tokens, scoped) | {policy_files.LOG: "package system.log"}
+        ),
     )
     with running(Logging(tmp_path, *CONSOLE)) as opa:
         opa.decide(review("42"))
@@ -171,15 +174,15 @@ def test_a_policy_that_unmasks_has_nothing_logged(tmp_path: Path) -> None:
 
 
 def test_no_deployment_puts_the_mask_where_an_api_call_could_change_it() -> None:
-    assert not [key for key in bundles.bundle(Settings()).modules if key.endswith(bundles.LOG)]
+    assert not [key for key in PolicySet.load(Settings()).modules if key.endswith(policy_files.LOG)]
 
 
 def test_another_mask_is_refused_before_it_is_left_out(tmp_path: Path) -> None:
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
-    (copy / bundles.LOG).write_text("package system.log\n\nmask := []\n")
+    shutil.copytree(policy_files.builtin(), copy)
+    (copy / policy_files.LOG).write_text("package system.log\n\nmask := []\n")
     with pytest.raises(InputError, match="protects OPA: change it there, then deploy"):
-        bundles.bundle(Settings(), copy)
+        PolicySet.load(Settings(), copy)
 
 
 def test_without_the_console_no_decision_is_written() -> None:
@@ -311,7 +314,7 @@ def test_the_secret_of_a_service_is_mounted_where_opa_reads_it() -> None:
     logs = LogService(url="https://logs.example", secret="logs", private_authority=True)
     settings = Settings(decision_logs=DecisionLogs(service=logs))
     for chosen, mounted in ((settings, [("logs", "/run/fairlead/logs", "logs")]), (Settings(), [])):
-        rendered = manifests.render_objects(chosen, bundles.bundle(chosen), Credentials.fresh())
+        rendered = manifests.render_objects(PolicySet.load(chosen), Credentials.fresh())
         spec = next(manifest for manifest in rendered if manifest["kind"] == "Deployment")["spec"][
             "template"
         ]["spec"]
@@ -357,13 +360,14 @@ def test_what_is_shown_of_a_review_is_decided_as_the_review_is() -> None:
     shown = cli.evaluate(
         "[shown | some review in data.reviews; [mask] := data.system.log.mask "
         'with input as {"path": "system/main", "input": review}; shown := mask.value]',
-        modules={bundles.LOG: (bundles.folder() / bundles.LOG).read_text()},
+        modules={policy_files.LOG: (policy_files.builtin() / policy_files.LOG).read_text()},
         data={"reviews": [question.review for question in questions]},
     )
     masked = [
         replace(question, review=review) for question, review in zip(questions, shown, strict=True)
     ]
-    whole, again = ask(questions, Progress()), ask(masked, Progress())
+    policies = PolicySet.load(Settings())
+    whole, again = (ask(asked, policies, Progress()) for asked in (questions, masked))
     assert len(whole) > 90
     assert [answer.review for answer in again] == [answer.review for answer in whole]
 

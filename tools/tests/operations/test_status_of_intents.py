@@ -5,12 +5,12 @@ from __future__ import annotations
 from fairlead.deployment import manifests
 from fairlead.deployment.names import SETTINGS_ANNOTATION
 from fairlead.operations import status
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
 def test_without_readable_settings_nothing_is_said() -> None:
-    damaged = manifests.policies(Settings(), bundles.bundle(Settings()))
+    damaged = manifests.config_map(PolicySet.load(Settings()))
     assert [row["name"] for row in status.intents(damaged)] == ["node-pool"]
     damaged["metadata"]["annotations"][SETTINGS_ANNOTATION] = '{"replicas": "none"}'
     for config_map in (None, damaged):

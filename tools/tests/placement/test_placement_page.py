@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 from fairlead.cli.placement.place import command
 from fairlead.common import paths
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 pytestmark = pytest.mark.lab
@@ -44,7 +44,7 @@ def test_the_answers_of_the_page_are_those_of_opa(file: str, name: str, answer: 
     data = yaml.safe_load((SCENARIO / "data.yaml").read_text())
     assert json.loads(answer) == cli.evaluate(
         "data.k8s.placement",
-        modules=bundles.bundle(Settings(placement=True)).modules,
+        modules=PolicySet.load(Settings(placement=True)).modules,
         data={**data, "kubernetes": {"namespaces": namespaces}},
         input={"resource": resource},
     )

@@ -19,7 +19,7 @@ from fairlead.common.progress import Progress
 from fairlead.placement import queries, what_if
 from fairlead.placement.decisions import ANNOTATION
 from fairlead.placement.what_if import Changes
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 SCENARIO = paths.root() / "testdata" / "placement"
@@ -265,13 +265,13 @@ def test_objects_of_an_unknown_cluster_would_be_in_no_answer(tmp_path: Path) -> 
 
 def test_no_deployment_has_a_query() -> None:
     for settings in (Settings(), Settings(placement=True)):
-        modules = bundles.bundle(settings).modules
+        modules = PolicySet.load(settings).modules
         names = ("visibility.", "lib.applications.", "lib.what_if.")
         assert not [key for key in modules if key.startswith(names)]
 
 
 def test_each_query_describes_itself_and_answers_with_its_columns() -> None:
-    known = queries.known(queries.bundle(Settings()))
+    known = queries.known(queries.policies(Settings()))
     assert len(known) == 4
     for query in known:
         assert query.columns

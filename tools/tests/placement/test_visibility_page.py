@@ -38,7 +38,7 @@ def test_the_page_shows_both_commands() -> None:
 def test_the_table_names_each_query_with_its_arguments() -> None:
     section = PAGE.partition("## Queries\n")[2].partition("\n### ")[0]
     table = dict(re.findall(r"^\| `([a-z][a-z-]+)` \| (.*?) \|", section, re.MULTILINE))
-    known = queries.known(queries.bundle(Settings()))
+    known = queries.known(queries.policies(Settings()))
     assert table.keys() == {each.name for each in known}
     for each in known:
         named = set(re.findall(r"`(\w+)`", table[each.name])) - {"cpu"}

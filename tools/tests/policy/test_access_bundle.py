@@ -13,7 +13,8 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, intents, staging, usage
+from fairlead.policy import intents, staging, usage
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
@@ -24,14 +25,14 @@ WANTED = Settings(access=True)
 
 def test_by_default_nothing_of_it_is_deployed() -> None:
     settings = Settings()
-    deployed = bundles.bundle(settings).modules
+    deployed = PolicySet.load(settings).modules
     assert not [key for key in deployed if key.startswith(("access.", "lib.transient", "lib.inst"))]
     assert "access" not in settings.deployed_document()
     assert settings.document()["access"] is False
 
 
 def test_if_it_is_wanted_all_of_it_is_deployed_and_used() -> None:
-    added = MODULES.keys() - bundles.bundle(Settings()).modules.keys()
+    added = MODULES.keys() - PolicySet.load(Settings()).modules.keys()
     assert {key.rpartition(".rego")[0].rpartition(".")[0] for key in added} == {
         "access",
         "lib.instants",
@@ -42,7 +43,7 @@ def test_if_it_is_wanted_all_of_it_is_deployed_and_used() -> None:
 
 
 def test_a_staged_revision_answers_at_the_same_path() -> None:
-    staged = staging.stage(bundles.bundle(WANTED), QUIET)
+    staged = staging.stage(PolicySet.load(WANTED).bundle, QUIET)
     assert "package controller\n" in staged.modules["access.controller.rego"]
     answer = cli.evaluate("data.controller", modules=staged.modules, data={}, input=request())
     assert answer.keys() == {"status", "children", "resyncAfterSeconds"}
@@ -51,7 +52,7 @@ def test_a_staged_revision_answers_at_the_same_path() -> None:
 
 def test_until_the_staged_modules_are_there_the_answer_is_an_error() -> None:
     """The module of the path may be loaded first, as its key sorts before some revisions."""
-    staged = staging.stage(bundles.bundle(WANTED), QUIET)
+    staged = staging.stage(PolicySet.load(WANTED).bundle, QUIET)
     alone = {key: staged.modules[key] for key in ("access.controller.rego", "main.rego")}
     with pytest.raises(FairleadError, match="there is no decision"):
         cli.evaluate("data.controller", modules=alone, data={}, input=request())

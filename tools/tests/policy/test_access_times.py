@@ -12,12 +12,12 @@ from examples import collected
 from hypothesis import strategies as st
 
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 MODULES = {
     key: text
-    for key, text in bundles.bundle(Settings(access=True)).modules.items()
+    for key, text in PolicySet.load(Settings(access=True)).modules.items()
     if key.startswith("lib.instants.")
 }
 _MODULE = """

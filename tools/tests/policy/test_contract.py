@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.common.errors import FairleadError, InputError
-from fairlead.policy import bundles, new_policy, workspace
+from fairlead.policy import new_policy, workspace
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -107,19 +107,19 @@ def test_a_folder_cannot_take_the_place_of_a_policy_that_is_there(policies: Path
     (policies / "node_pool").mkdir()
     (policies / "node_pool" / "extra.rego").write_text("package node_pool\n\ndeny contains `x`\n")
     with pytest.raises(InputError, match="the policies node_pool are there already"):
-        bundles.bundle(Settings(), policies)
+        PolicySet.load(Settings(), policies)
 
 
 def test_a_module_stands_in_a_folder_of_its_own(policies: Path) -> None:
     (policies / "extra.rego").write_text("package system\n")
     with pytest.raises(InputError, match="is in no folder of its own"):
-        bundles.bundle(Settings(), policies)
+        PolicySet.load(Settings(), policies)
 
 
 def test_data_are_refused_but_cases_are_not(policies: Path) -> None:
     (policies / "sample_policy" / "data.yaml").write_text("a: 1\n")
     with pytest.raises(InputError, match="no deployment takes data from here"):
-        bundles.bundle(Settings(), policies)
+        PolicySet.load(Settings(), policies)
 
 
 def test_custom_resources_are_typed_by_the_crds_beside_the_policy(policies: Path) -> None:
@@ -153,8 +153,8 @@ spec:
 
 def test_a_switched_off_intent_leaves_no_trace(policies: Path) -> None:
     settings = Settings.model_validate({"intents": {"node-pool": False}})
-    bundle = bundles.bundle(settings, policies)
-    assert not [key for key in bundle.modules if key.startswith("node_pool")]
-    assert [one.intent.name for one in bundle.active(settings)] == ["sample-policy"]
-    assert "node_pool" not in bundle.modules["intents.rego"]
-    workspace.require_good(PolicySet.load(settings, policies))
+    policy_set = PolicySet.load(settings, policies)
+    assert not [key for key in policy_set.modules if key.startswith("node_pool")]
+    assert [instance.name for instance in policy_set.active] == ["sample-policy"]
+    assert "node_pool" not in policy_set.modules["intents.rego"]
+    workspace.require_good(policy_set)

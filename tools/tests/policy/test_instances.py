@@ -13,7 +13,8 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import webhooks
 from fairlead.kube import admission_reviews
-from fairlead.policy import bundles, loading
+from fairlead.policy import loading
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 TWO = """
@@ -51,7 +52,9 @@ def decide(
     }
     review = admission_reviews.build(manifest, namespace=namespace, user=user)
     known = {namespace: {"metadata": {"name": namespace, "labels": {"size": size}}}}
-    return evaluate.ask([Question(review, settings, known)], Progress())[0]
+    return evaluate.ask([Question(review, settings, known)], PolicySet.load(settings), Progress())[
+        0
+    ]
 
 
 def test_each_instance_decides_with_its_parameters_on_its_namespaces(tmp_path: Path) -> None:
@@ -72,7 +75,8 @@ def test_questions_with_different_instances_are_decided_together(tmp_path: Path)
     )
     known = {"shop": {"metadata": {"name": "shop", "labels": {"agentpool": "pool1"}}}}
     questions = [Question(review, settings, known) for settings in (first, second, first)]
-    patches = [bool(answer.patch) for answer in evaluate.ask(questions, Progress())]
+    answers = evaluate.ask(questions, PolicySet.load(first), Progress())
+    patches = [bool(answer.patch) for answer in answers]
     assert patches == [False, True, False]
 
 
@@ -95,7 +99,7 @@ def test_an_instance_leaves_those_alone_that_are_exempt(
 
 def test_webhooks_are_those_of_the_instances(tmp_path: Path) -> None:
     settings = load(tmp_path, TWO)
-    asked = webhooks.of(bundles.bundle(settings).active(settings), settings).validating
+    asked = webhooks.of(PolicySet.load(settings).active, settings).validating
     assert {each.name for each in asked} == {"big", "scale.big", "small", "scale.small"}
     big = next(each for each in asked if each.name == "big")
     assert big.namespaces[1:] == [
@@ -111,7 +115,7 @@ def test_webhooks_are_those_of_the_instances(tmp_path: Path) -> None:
 def test_an_intent_that_is_off_by_default_is_in_force_if_it_is_named(tmp_path: Path) -> None:
     def names(text: str) -> list[str]:
         settings = load(tmp_path, text)
-        return [one.name for one in bundles.bundle(settings).active(settings)]
+        return [one.name for one in PolicySet.load(settings).active]
 
     chosen = "{parameters: {ranges: [{min_replicas: 3}]}}"
     assert names("{}") == ["node-pool"]

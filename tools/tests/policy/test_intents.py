@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from fairlead.common import files, paths
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, carried, intent_file, intents, staging
+from fairlead.policy import carried, intent_file, intents, policy_files, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
@@ -191,7 +191,7 @@ def test_a_value_of_a_parameter_that_makes_no_request_is_told_with_the_place(
         (
             f"{POD}parameters:\n  type: 1",
             3,
-            "parameters.type is no JSON Schema: 1 is not valid",
+            "parameters.type is not JSON Schema: 1 is not valid",
         ),
         ("requests: [{\n", 2, "is not valid YAML"),
         (f"{POD}writtenFor: [opa]", 2, "writtenFor[0] is 'opa': write 'cel'"),
@@ -301,7 +301,9 @@ def test_the_json_schema_takes_the_projects_files_and_no_mistake() -> None:
     schema = json.loads((paths.root() / "tools" / "schemas" / intent_file.SCHEMA).read_text())
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
-    documents = [files.read_yaml(path)[0].value for path in bundles.folder().glob("*/intent.yaml")]
+    documents = [
+        files.read_yaml(path)[0].value for path in policy_files.builtin().glob("*/intent.yaml")
+    ]
     assert len(documents) == 8
     for document in documents:
         assert list(validator.iter_errors(document)) == []
@@ -309,10 +311,9 @@ def test_the_json_schema_takes_the_projects_files_and_no_mistake() -> None:
 
 
 def test_a_cluster_keeps_it_with_the_module_whatever_staging_does() -> None:
-    settings = PolicySet.load(Settings()).as_examples().settings
-    policies = PolicySet.load(settings)
+    policies = PolicySet.examples(Settings())
     staged = staging.staged(policies, "opa", Progress())
-    deployed = PolicySet.deployed(staged.modules, settings)
+    deployed = PolicySet.deployed(staged.modules, policies.settings)
     assert [(i.name, i.intent.facts, i.requests) for i in deployed.active] == [
         (i.name, i.intent.facts, i.requests) for i in policies.active
     ]

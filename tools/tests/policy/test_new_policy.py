@@ -12,7 +12,8 @@ import yaml
 from fairlead.checks import policies
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, loading, new_policy
+from fairlead.policy import loading, new_policy, policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -30,14 +31,14 @@ def test_a_new_policy_passes_all_checks_and_is_one_folder(tmp_path: Path) -> Non
 def test_a_second_one_stands_beside_the_first(tmp_path: Path) -> None:
     for name in ("sample-policy", "another-sample"):
         new_policy.policy(name, tmp_path)
-    active = bundles.bundle(Settings(), tmp_path).active(Settings())
+    active = PolicySet.load(Settings(), tmp_path).active
     assert [one.intent.name for one in active] == ["another-sample", "node-pool", "sample-policy"]
     assert all(result.passed for result in policies.run(Settings(), tmp_path, progress=Progress()))
 
 
 def test_a_copy_of_the_projects_policies_is_what_is_checked(tmp_path: Path) -> None:
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
+    shutil.copytree(policy_files.builtin(), copy)
     broken = copy / "node_pool" / "node_pool.rego"
     broken.write_text(broken.read_text() + "\nunfinished := {\n")
     steps = {result.step: result for result in policies.run(Settings(), copy, progress=Progress())}
@@ -64,7 +65,7 @@ def test_a_new_repository_has_settings_that_name_its_policies(tmp_path: Path) ->
         "policies/sample_policy/README.md",
     }
     settings = loading.load(tmp_path / "mine" / "fairlead.yaml")
-    assert "sample_policy.sample_policy.rego" in bundles.bundle(settings).modules
+    assert "sample_policy.sample_policy.rego" in PolicySet.load(settings).modules
     workflow = yaml.safe_load((tmp_path / "mine/.github/workflows/policies.yml").read_text())
     runs = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
     assert any("fairlead test --policies policies" in line for line in runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from fairlead.checks import policies
 from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, carried, intents, new_policy
+from fairlead.policy import carried, intents, new_policy
 from fairlead.policy.instances import Instance
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 OLD = """\
@@ -133,7 +135,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_folder_says_how_to_convert_it(folder: Path) -> None:
     with pytest.raises(InputError) as error:
-        bundles.bundle(Settings(), folder)
+        PolicySet.load(Settings(), folder)
     module = folder / "no_host_network" / "no_host_network.rego"
     assert str(error.value).startswith(f"{module}:1: its METADATA have custom.requests")
     assert f"run `fairlead new intent-file {module.parent}`" in str(error.value)
@@ -172,15 +174,15 @@ def test_what_a_cluster_has_decides_on_the_same_requests(
     folder: Path, given: dict[str, object]
 ) -> None:
     settings = Settings.model_validate({"policies": [str(folder)], **given})
-    old = bundles.Bundle({"no_host_network.no_host_network.rego": OLD}).active(settings)
+    old = PolicySet.deployed({"no_host_network.no_host_network.rego": OLD}, settings).active
     new_policy.intent_files(folder)
-    new = [one for one in bundles.bundle(settings).active(settings) if one.name != "node-pool"]
+    new = [one for one in PolicySet.load(settings).active if one.name != "node-pool"]
     assert [one.parameters for one in old] == [one.parameters for one in new]
     for before, after in zip(_documents(old), _documents(new), strict=True):
         assert before == after
 
 
-def _documents(active: list[Instance]) -> list[dict[str, object]]:
+def _documents(active: Sequence[Instance]) -> list[dict[str, object]]:
     """The requests; conditions without spaces, parentheses and quotes, which say nothing here."""
     documents = []
     for request in active[0].requests:
@@ -206,7 +208,7 @@ def test_an_expression_without_another_form_stays_and_is_named(folder: Path) -> 
     module.write_text(OLD.replace("operations: [UPDATE]", "operations: \"{{ ['UPDATE'] * 1 }}\""))
     new_policy.intent_files(folder)
     with pytest.raises(InputError) as error:
-        bundles.bundle(Settings(), folder)
+        PolicySet.load(Settings(), folder)
     assert re.search(
         r"intent\.yaml:\d+: requests\[1\]\.operations: Jinja2 expressions are not", str(error.value)
     )
@@ -260,7 +262,7 @@ def test_a_module_that_names_no_requests_is_a_library() -> None:
 
 def test_a_schema_of_parameters_that_is_none_is_a_mistake() -> None:
     text = "# METADATA\n# custom: {parameters: {type: 1}, requests: [{}]}\npackage x\n"
-    with pytest.raises(InputError, match=r"x:1: METADATA: custom\.parameters\.type is no JSON"):
+    with pytest.raises(InputError, match=r"x:1: METADATA: custom\.parameters\.type is not JSON"):
         carried.of_module(text, "x")
 
 

@@ -14,7 +14,8 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.policy import bundles, generated, new_policy
+from fairlead.policy import generated, new_policy
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 MODULE = """\
@@ -87,7 +88,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def page(folder: Path) -> str:
-    return generated.texts([folder], Settings())[folder / "sample_policy" / "README.md"]
+    return texts(folder)[folder / "sample_policy" / "README.md"]
+
+
+def texts(folder: Path) -> dict[Path, str]:
+    return generated.texts(PolicySet.examples(Settings(), folder), [folder])
 
 
 def replaced(folder: Path, file: str, old: str, new: str) -> None:
@@ -141,7 +146,7 @@ def test_a_check_names_the_page_that_is_out_of_date_and_the_command(folder: Path
     assert not failed.passed
     assert f"{folder}/sample_policy/README.md" in failed.detail
     assert f"fairlead generate --policies {folder}" in failed.detail
-    atomic_files.write_all(generated.outdated(generated.texts([folder], Settings())))
+    atomic_files.write_all(generated.outdated(texts(folder)))
     assert step().passed
 
 
@@ -162,7 +167,7 @@ def test_the_command_writes_the_pages_of_the_settings_folders(
 
 def test_a_page_that_its_user_wrote_stays(folder: Path) -> None:
     (folder / "sample_policy" / "README.md").write_text("# Mine\n")
-    assert [*generated.texts([folder], Settings())] == [folder / "intent.schema.json"]
+    assert [*texts(folder)] == [folder / "intent.schema.json"]
 
 
 def test_a_parameter_without_a_default_has_its_example(folder: Path) -> None:
@@ -179,7 +184,7 @@ def test_a_parameter_without_a_default_or_an_example_is_named(folder: Path) -> N
 
 
 def test_pages_never_reach_a_cluster(folder: Path) -> None:
-    bundle = bundles.bundle(Settings(policies=[str(folder)]))
-    assert {Path(key).suffix for key in bundle.modules} == {".rego"}
-    objects = manifests.render_objects(Settings(), bundle, Credentials("", b"", b"", b""))
+    policies = PolicySet.load(Settings(policies=[str(folder)]))
+    assert {Path(key).suffix for key in policies.modules} == {".rego"}
+    objects = manifests.render_objects(policies, Credentials("", b"", b"", b""))
     assert "fairlead generate" not in manifests.to_yaml(objects)

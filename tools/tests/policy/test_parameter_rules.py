@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, intents, new_policy, parameter_rules, workspace
+from fairlead.policy import intents, new_policy, parameter_rules, policy_files, workspace
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import matcher
 from fairlead.settings.models import Settings
@@ -67,7 +67,7 @@ def test_without_such_parameters_no_program_is_needed(
 
 
 def test_the_schemas_of_the_projects_intents_are_structural() -> None:
-    every = intents.in_folder(bundles.folder())
+    every = intents.in_folder(policy_files.builtin())
     assert list(parameter_rules.unstructural(every, Progress())) == []
 
 

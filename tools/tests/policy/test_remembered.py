@@ -10,7 +10,7 @@ import pytest
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles, remembered, workspace
+from fairlead.policy import policy_files, remembered, workspace
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -20,7 +20,7 @@ def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project's policies with one test that is quick, and a cache of their own."""
     monkeypatch.setattr(remembered, "_home", lambda: tmp_path / "tested")
     folder = tmp_path / "policies"
-    shutil.copytree(bundles.folder(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
+    shutil.copytree(policy_files.builtin(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
     (folder / "main_test.rego").write_text("package system_test\n\ntest_one if true\n")
     return folder
 

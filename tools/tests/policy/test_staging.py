@@ -10,7 +10,8 @@ import pytest
 
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
-from fairlead.policy import bundles, staging
+from fairlead.policy import policy_files, staging
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 QUIET = Progress()
@@ -19,7 +20,7 @@ QUIET = Progress()
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
     """A copy of the policies to change."""
-    shutil.copytree(bundles.folder(), tmp_path / "policies")
+    shutil.copytree(policy_files.builtin(), tmp_path / "policies")
     return tmp_path / "policies"
 
 
@@ -41,7 +42,7 @@ def test_a_package_that_opa_reads_from_a_file_is_refused_with_the_file_wherever_
     (policies / file).parent.mkdir(parents=True, exist_ok=True)
     (policies / file).write_text(text)
     with pytest.raises(InputError) as caught:
-        staging.stage(bundles.bundle(Settings(), policies), QUIET)
+        staging.stage(PolicySet.load(Settings(), policies).bundle, QUIET)
     assert caught.value.exit_code == 2
     assert str(caught.value).startswith(f"{policies / file}:{row}: ")
     file = "authz.rego" if "authz" in package else "log.rego"
@@ -60,7 +61,7 @@ def test_a_package_that_opa_reads_from_a_file_is_refused_with_the_file_wherever_
 def test_a_package_where_data_are_is_refused(policies: Path, package: str, place: str) -> None:
     (policies / "extra.rego").write_text(f"# why\npackage {package}\n\nx := 1\n")
     with pytest.raises(InputError) as caught:
-        staging.stage(bundles.bundle(Settings(), policies), QUIET)
+        staging.stage(PolicySet.load(Settings(), policies).bundle, QUIET)
     assert str(caught.value) == (
         f"{policies / 'extra.rego'}:2: is in package {package}, and would hide the data that "
         f"Fairlead reads at data.{place}: choose another package"
@@ -70,19 +71,19 @@ def test_a_package_where_data_are_is_refused(policies: Path, package: str, place
 def test_packages_that_only_begin_like_data_are_staged(policies: Path) -> None:
     for number, package in enumerate(("placements", "fairlead.place", "k8s.placement.more")):
         (policies / f"x{number}.rego").write_text(f"package {package}\n\nx := 1\n")
-    staging.stage(bundles.bundle(Settings(), policies), QUIET)
+    staging.stage(PolicySet.load(Settings(), policies).bundle, QUIET)
 
 
 def test_what_only_resembles_it_is_staged(policies: Path) -> None:
     (policies / "extra.rego").write_text("package system.authzed\n\nx := data.system.authz.allow\n")
     (policies / "more.rego").write_text("package log\n\nauthz := true\n")
     assert {"extra.rego"} <= staging.stage(
-        bundles.bundle(Settings(), policies), QUIET
+        PolicySet.load(Settings(), policies).bundle, QUIET
     ).modules.keys()
 
 
 def test_packages_get_names_of_their_revision_and_what_opa_asks_keeps_its_own() -> None:
-    staged = staging.stage(bundles.bundle(Settings()), QUIET)
+    staged = staging.stage(PolicySet.load(Settings()).bundle, QUIET)
     for key, text in staged.modules.items():
         match = re.search(r"^package (\S+)", text, re.MULTILINE)
         assert match
@@ -91,6 +92,6 @@ def test_packages_get_names_of_their_revision_and_what_opa_asks_keeps_its_own() 
 
 
 def test_the_modules_of_a_package_are_one() -> None:
-    staged = staging.stage(bundles.bundle(Settings()), QUIET)
+    staged = staging.stage(PolicySet.load(Settings()).bundle, QUIET)
     (key,) = [key for key in staged.modules if ".node_pool." in key]
     assert key == f"{staged.revision}.node_pool.node_pool.rego"

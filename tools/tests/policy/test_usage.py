@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fairlead.common.errors import FairleadError
-from fairlead.policy import bundles, usage
+from fairlead.policy import usage
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 MAIN = "package system\n\nmain := {}\n"
@@ -56,7 +57,7 @@ def test_readiness_and_logs_use_policies_too() -> None:
 
 
 def test_every_package_of_ours_is_used() -> None:
-    assert usage.unused_packages(bundles.bundle(Settings()).modules, {}) == []
+    assert usage.unused_packages(PolicySet.load(Settings()).modules, {}) == []
 
 
 def test_a_package_is_used_if_one_of_its_modules_is_or_another_policy_uses_it() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import labels
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from fairlead.policy.loading import find, load
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.images import IMAGE_VARIABLES
 from fairlead.settings.models import Images, Settings
 
@@ -322,8 +323,8 @@ def test_illegal_label_keys_are_not(key: str) -> None:
 
 
 def test_the_committed_settings_module_is_what_the_defaults_render_to() -> None:
-    module = bundles.bundle(Settings()).modules["settings.rego"]
-    assert module == (bundles.folder() / "settings.rego").read_text()
+    module = PolicySet.load(Settings()).modules["settings.rego"]
+    assert module == (policy_files.builtin() / "settings.rego").read_text()
 
 
 @pytest.mark.parametrize(("field", "variable"), IMAGE_VARIABLES.items())

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-MODULES = bundles.bundle(Settings(access=True)).modules
+MODULES = PolicySet.load(Settings(access=True)).modules
 _MODULE = """
 package asked
 

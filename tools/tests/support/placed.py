@@ -34,7 +34,7 @@ def placement(
 
 
 def result(*parts: Placement | Mapping[str, Any]) -> Result:
-    """What was read: placements, and manifests that are no workloads."""
+    """What was read: placements, and manifests that are not workloads."""
     return Result(
         [
             (part.document, part)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead.opa import cli
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-MODULES = bundles.bundle(Settings(placement=True), queries=True).modules
+MODULES = PolicySet.load(Settings(placement=True), further=[policy_files.QUERIES]).modules
 _MODULE = """
 package asked
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sync_world import OWNER, SYSTEM, World
 
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 from fairlead.sync import policy_problems
 
 
@@ -35,7 +35,9 @@ def test_a_policy_of_what_decision_logs_hide_is_refused_however_it_is_spelt(worl
 
 
 def test_what_opa_reads_from_files_alone_is_what_the_sidecar_refuses() -> None:
-    packages = {name: (bundles.folder() / name).read_text() for name in bundles.FILE_MODULES}
+    packages = {
+        name: (policy_files.builtin() / name).read_text() for name in policy_files.FILE_MODULES
+    }
     assert {f"package system.{own}" for own in policy_problems.OPAS_OWN} == {
         line
         for text in packages.values()

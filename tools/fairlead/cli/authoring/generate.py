@@ -9,7 +9,8 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import atomic_files
-from fairlead.policy import bundles, generated
+from fairlead.policy import generated, policy_files
+from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -30,8 +31,9 @@ def command(policies_folder: Path | None, settings_file: Path | None, output: st
     is. `fairlead test` fails if a file is out of date.
     """
     settings = options.load(settings_file)
-    settings_folders = [Path(folder) for folder in settings.policies] or [bundles.folder()]
+    settings_folders = [Path(folder) for folder in settings.policies] or [policy_files.builtin()]
     folders = settings_folders if policies_folder is None else [policies_folder]
-    outdated = generated.outdated(generated.texts(folders, settings))
+    policies = PolicySet.examples(settings, policies_folder)
+    outdated = generated.outdated(generated.texts(policies, folders))
     atomic_files.write_all(outdated)
     out.files(list(outdated), output)

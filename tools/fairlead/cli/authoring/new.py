@@ -10,7 +10,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import paths
-from fairlead.policy import bundles, new_policy
+from fairlead.policy import new_policy, policy_files
 
 
 @click.group()
@@ -34,11 +34,11 @@ def policy(name: str, folder: Path | None, settings_file: Path | None, output: s
     --folder, and if the settings name no folder of policies, it becomes one of the project's own.
     """
     settings = options.load(settings_file)
-    first = next(map(Path, settings.policies), bundles.folder())
+    first = next(map(Path, settings.policies), policy_files.builtin())
     target = folder or first
     files = [Path(paths.shown(path)) for path in new_policy.policy(name, target)]
     out.files(files, output)
-    if target == bundles.folder():
+    if target == policy_files.builtin():
         checks = "`make generate` and `make test`"
     else:
         checks = f"`fairlead test --policies {paths.shown(target)}`"

@@ -13,6 +13,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped
 from fairlead.clusters import registry
+from fairlead.policy.policy_set import PolicySet
 
 
 @click.command()
@@ -34,10 +35,10 @@ def command(
 
     Exit code: 1 if a pod runs outside its pool, or something would be refused.
     """
-    settings = options.load(settings_file)
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
     cluster = registry.find(target)
     with out.progress() as progress:
-        data = library.audit(cluster, settings, policies_folder, progress=progress)
+        data = library.audit(cluster, policies, progress=progress)
     out.emit(data, output, lambda console: _draw(data, console))
     return int(any(data["counts"][kind] for kind in library.VIOLATIONS))
 

@@ -19,6 +19,7 @@ from fairlead.cli.decisions import gate_report
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
+from fairlead.policy.policy_set import PolicySet
 
 
 def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
@@ -78,7 +79,7 @@ def command(
     checkout. With --fail-on, several files or a FOLDER: list what is refused or warned about.
 
     A FILE holds AdmissionReviews or manifests, as JSON or YAML; - is standard input. Of a FOLDER,
-    all .yaml, .yml and .json files are read, except hidden ones; what is no Kubernetes object is
+    all .yaml, .yml and .json files are read, except hidden ones; what is not a Kubernetes object is
     skipped. The policies know a namespace by its manifest, if it is among the files, or by
     --namespace-labels or --live.
 
@@ -94,16 +95,15 @@ def command(
             "--live and --namespace-labels both set the namespace's labels: give one of them"
         )
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
-    settings = options.load(settings_file)
+    policies = PolicySet.load(options.load(settings_file), policies_folder)
     cluster = registry.find(target) if live else None
     arguments: dict[str, Any] = {
-        "settings": settings,
+        "policies": policies,
         "namespace": namespace,
         "namespace_labels": labels,
         "namespaces": cluster.objects().namespaces() if cluster else None,
-        "webhooks": asked.of_cluster(cluster, settings, policies_folder) if cluster else None,
+        "webhooks": asked.of_cluster(cluster, policies) if cluster else None,
         "operation": operation,
-        "folder": policies_folder,
     }
     if fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS:
         with out.progress() as progress:

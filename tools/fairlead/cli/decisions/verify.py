@@ -16,8 +16,9 @@ from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
 from fairlead.common import paths, texts
 from fairlead.common.errors import UsageError
-from fairlead.policy import bundles, placement_cases
 from fairlead.policy import cases as library
+from fairlead.policy import placement_cases
+from fairlead.policy.policy_set import PolicySet
 from fairlead.verification import junit, placements, verify
 from fairlead.verification.verify import Result
 
@@ -83,11 +84,11 @@ def command(
         raise UsageError(
             f"{', '.join(sorted(missing))}: only a checkout of Fairlead has what starts it"
         )
-    settings, folder = bundles.placed(options.load(settings_file), policies_folder)
-    loaded = verification.load(names, None if target.kind == "embedded" else target, folder)
-    cases = library.load(path, settings, folder)
-    library.require_known(cases, settings, folder)
-    of_placement = placement_cases.load(path, folder)
+    policies = PolicySet.examples(options.load(settings_file), policies_folder)
+    loaded = verification.load(names, policies, None if target.kind == "embedded" else target)
+    cases = library.load(path, policies)
+    library.require_known(cases, policies)
+    of_placement = placement_cases.load(path, policies.folders[0])
     with out.progress() as progress:
         results = verify.verify(cases, loaded, progress) if cases else []
         results += placements.verify(of_placement, loaded, progress)

@@ -19,7 +19,8 @@ from fairlead.distribution import archives, component, configuration, contents, 
 from fairlead.distribution.archives import NAMES, POLICIES
 from fairlead.distribution.configuration import PERSISTED, Following
 from fairlead.distribution.repositories import Repository
-from fairlead.policy import bundles, tables
+from fairlead.policy import policy_files, tables
+from fairlead.policy.policy_set import PolicySet
 
 _scope = click.option(
     "--scope",
@@ -80,13 +81,14 @@ def build(
     data. The same content gives the same bytes.
     """
     settings = options.load(settings_file)
+    policies = PolicySet.load(settings, policies_folder, further=[policy_files.SIGNED])
     if data_files or namespaces:
-        active = bundles.bundle(settings, policies_folder).active(settings)
-        labels = sorted([settings.namespace_label, *tables.namespace_labels(active, settings)])
+        read = tables.namespace_labels(policies.active, settings)
+        labels = sorted([settings.namespace_label, *read])
         archive = contents.data(contents.documents(data_files, namespaces, labels))
     else:
         with out.progress() as progress:
-            archive = contents.policies(settings, policies_folder, progress)
+            archive = contents.policies(policies, progress)
     _write(target, archive.packed())
     out.line(f"{target}: {archive.name}, revision {archive.revision}")
 
@@ -122,7 +124,7 @@ def _url(_: click.Context, __: click.Parameter, value: str) -> str:
     except ValueError:
         is_valid = False
     if not is_valid:
-        raise UsageError(f"--url: {value!r} is no URL such as https://policies.example.com")
+        raise UsageError(f"--url: {value!r} is not a URL such as https://policies.example.com")
     return value
 
 
@@ -267,7 +269,7 @@ def _instant(text: str | None) -> datetime | None:
         path = Path(text)
         if not path.is_file():
             raise UsageError(
-                f"--signed-since: {text!r} is no time such as 2026-11-24T09:00Z, and no file"
+                f"--signed-since: {text!r} is not a time such as 2026-11-24T09:00Z, and no file"
             ) from error
         signed = archives.read(path).signed
         if signed is None:

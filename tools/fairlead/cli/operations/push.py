@@ -17,7 +17,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.operations import push
-from fairlead.policy import bundles, loading
+from fairlead.policy import loading, policy_files
 from fairlead.policy.policy_set import PolicySet
 
 _LOOK = 0.3
@@ -64,12 +64,12 @@ def command(
     def settings_now() -> Path | None:
         return loading.find(settings_file)
 
-    folders = bundles.folders(loading.load(settings_file), policies_folder)
+    folders = policy_files.paths(loading.load(settings_file), policies_folder)
 
     def folders_now() -> list[Path]:
         nonlocal folders
         with suppress(FairleadError):  # the push says what is wrong with the settings
-            folders = bundles.folders(loading.load(settings_file), policies_folder)
+            folders = policy_files.paths(loading.load(settings_file), policies_folder)
         return folders
 
     file = settings_now() or Path.cwd() / loading.FILE

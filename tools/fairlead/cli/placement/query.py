@@ -67,7 +67,7 @@ def command(
 
     See docs/visibility.md. Exit code: 0 for any answer, 2 if the question or a file has a mistake.
     """
-    policies = queries.bundle(options.load(settings_file), policies_folder)
+    policies = queries.policies(options.load(settings_file), policies_folder)
     available = queries.known(policies)
     if listing:
         if query_name:

@@ -13,7 +13,7 @@ from fairlead.clusters.embedded.kubelet import Volume
 from fairlead.common import waiting
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
 from fairlead.opa import arguments
-from fairlead.policy import bundles
+from fairlead.policy import policy_files
 
 DEADLINE = 30.0
 """Seconds in which a Secret that the API server has is mounted."""
@@ -23,7 +23,7 @@ def volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
     """The volumes that a pod mounts; `logs` is the Secret of the decision logs' service."""
     mounts = [
         Volume(str(files.tls), TLS_SECRET),
-        Volume(str(files.authz), TOKEN_SECRET, list(bundles.FILE_MODULES)),
+        Volume(str(files.authz), TOKEN_SECRET, list(policy_files.FILE_MODULES)),
         Volume(str(files.token), TOKEN_SECRET, ["token"]),
     ]
     return [*mounts, Volume(str(files.logs), logs)] if logs else mounts

@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.cel import inexpressible, manifests, policies, together
+from fairlead.engines.cel import inexpressible, manifests, together
 from fairlead.engines.cel.manifests import Rendered
+from fairlead.engines.cel.policies import require_definitions
 from fairlead.engines.live import clusters, custom_resources, marker
 from fairlead.engines.live.scene import Scene
 from fairlead.engines.live.worlds import World, create
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
-from fairlead.policy.instances import Instance
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
-# How an API server words that an expression failed, which is no decision.
+# How an API server words that an expression failed, which is not a decision.
 _FAILED = re.compile(r"resulted in error|failed expression|failed to|cost limit|compilation error")
 
 
@@ -35,14 +35,16 @@ class CelEngine:
     name = "cel"
     asks_cluster = False
 
-    def __init__(self, folder: Path | None = None, cluster: BareCluster | None = None) -> None:
-        self._folder = folder
+    def __init__(
+        self, policies: PolicySet | None = None, cluster: BareCluster | None = None
+    ) -> None:
+        self._policies = CasePolicies(policies)
         self._cluster = cluster
 
-    def render(self, active: Sequence[Instance], settings: Settings) -> list[dict[str, Any]]:
+    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
         """See fairlead.engines.base.Renderer."""
-        policies.require_definitions(self.name, active)
-        rendered = manifests.render(active, settings)
+        require_definitions(self.name, policies.active)
+        rendered = manifests.render(policies.active, policies.settings)
         return [
             *_definitions(rendered),
             *(instance.parameters for instance in rendered if instance.parameters is not None),
@@ -52,15 +54,15 @@ class CelEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return without_data(case) or inexpressible.reason(case, self._folder)
+        return without_data(case) or inexpressible.reason(case, self._policies)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""
-        world = World(self._folder, manifests.render)
+        world = World(self._policies, manifests.render)
         groups = {case.name: world.add(case) for case in cases}
         with self._running(progress) as cluster:
             api = clusters.api(cluster)
-            custom_resources.serve(api, custom_resources.of(cases, self._folder))
+            custom_resources.serve(api, custom_resources.of(self._policies.whole))
             is_own = self._cluster is None
             with (
                 _created(world, api, progress, stay=is_own) as parameters,

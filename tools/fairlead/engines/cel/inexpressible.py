@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from pathlib import Path
 
 from fairlead.engines.base import Decision, Outcome, Undecided
 from fairlead.engines.cel import definition as definitions
 from fairlead.engines.live import answers
-from fairlead.policy import bundles
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
-from fairlead.policy.instances import Instance
-from fairlead.settings.models import Settings
 
 
-def reason(case: Case, folder: Path | None) -> str | None:
+def reason(case: Case, policies: CasePolicies) -> str | None:
     """Why no policy in CEL can decide the case; None if one can."""
-    active = _active(case.settings.model_dump_json(), folder)
     names = {**case.names(), "settings": case.settings.document()}
-    for instance in active:
+    for instance in policies.of(case).active:
         if instance.intent.name == case.intent:
             text = definitions.reason(
                 instance.intent, {**names, "parameters": dict(instance.parameters)}
@@ -31,17 +26,10 @@ def reason(case: Case, folder: Path | None) -> str | None:
 
 def outcome(case: Case, outcome: Outcome, failed: re.Pattern[str]) -> Outcome:
     """The outcome of a case, of which policies in CEL were part. A message that matches `failed`
-    says that a policy failed: that refuses the request, but it is no decision.
+    says that a policy failed: that refuses the request, but it is not a decision.
     """
     if not isinstance(outcome, Decision) or outcome.allowed:
         return outcome
     if failed.search(outcome.message):
         return Undecided(f"a policy fails: {outcome.message}")
     return answers.refused_early(case, outcome, "a policy")
-
-
-@functools.cache
-def _active(settings: str, folder: Path | None) -> list[Instance]:
-    """The instances of intents that are in force with these settings, in JSON."""
-    parsed = Settings.model_validate_json(settings)
-    return bundles.bundle(parsed, folder).active(parsed)

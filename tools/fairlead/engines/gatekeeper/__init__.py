@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fairlead.engines.base import UnsupportedSettings
 from fairlead.engines.gatekeeper import manifests
-from fairlead.policy import bundles
-from fairlead.policy.instances import Instance
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 
 class GatekeeperRenderer:
@@ -18,12 +14,9 @@ class GatekeeperRenderer:
 
     name = "gatekeeper"
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
-
-    def render(self, active: Sequence[Instance], settings: Settings) -> list[dict[str, Any]]:
+    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
         """See fairlead.engines.base.Renderer."""
-        bundle = bundles.bundle(settings, self._folder)
+        active, settings, bundle = policies.active, policies.settings, policies.bundle
         if refused := list(manifests.refused(active, settings, bundle)):
             raise UnsupportedSettings(refused)
         return manifests.in_order(manifests.render(active, settings, bundle))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from fairlead.engines.cel import policies
+from fairlead.engines.cel.policies import require_definitions
 from fairlead.engines.kyverno import manifests
-from fairlead.policy.instances import Instance
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 
 class KyvernoRenderer:
@@ -17,11 +14,8 @@ class KyvernoRenderer:
 
     name = "kyverno"
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
-
-    def render(self, active: Sequence[Instance], settings: Settings) -> list[dict[str, Any]]:
+    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
         """See fairlead.engines.base.Renderer."""
-        policies.require_definitions(self.name, active)
-        rendered = manifests.render(active, settings)
+        require_definitions(self.name, policies.active)
+        rendered = manifests.render(policies.active, policies.settings)
         return [policy for instance in rendered for policy in instance.policies]

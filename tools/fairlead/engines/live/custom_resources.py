@@ -5,28 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
-from fairlead.policy import bundles, workspace
-from fairlead.policy.cases import Case
+from fairlead.policy import workspace
+from fairlead.policy.policy_set import PolicySet
 
 _DEADLINE = 30.0
 """Seconds within which an API server knows a new kind."""
 
 
-def of(cases: Sequence[Case], folder: Path | None = None) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions that the cases' policies bring along: those of their settings,
-    and of `folder`, if it takes the place of the project's. Raises InputError.
-    """
-    places = dict.fromkeys(
-        source for case in cases for source in bundles.folders(case.settings, folder)
-    )
-    return [document.value for source in places for document in workspace.crds(source)]
+def of(policies: PolicySet) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions that the policies bring along. Raises InputError."""
+    return [document.value for folder in policies.folders for document in workspace.crds(folder)]
 
 
 def serve(api: Objects, definitions: Sequence[Mapping[str, Any]]) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fairlead.common.errors import FairleadError
 from fairlead.kube import admission_reviews
 from fairlead.kube.clients import Objects
-from fairlead.policy import bundles
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 _GROUP = "fairlead:verify:{}"
@@ -51,9 +51,9 @@ class InForce(Generic[T]):
 
 @dataclass
 class World(Generic[T]):
-    """The instances of all settings, each once, by the policies of `folder`."""
+    """The instances of all settings, each once."""
 
-    folder: Path | None
+    policies: CasePolicies
     render: Callable[[Sequence[Instance], Settings], Iterable[T]]
     _instances: dict[str, InForce[T]] = field(default_factory=dict)
     _groups: dict[str, tuple[str, list[InForce[T]]]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class World(Generic[T]):
         """
         key = case.settings.model_dump_json()
         if key not in self._groups:
-            self._groups[key] = self._added(case.settings)
+            self._groups[key] = self._added(self.policies.of(case))
         group, instances = self._groups[key]
         for instance in instances:
             instance.resources.add(_resource(case))
@@ -76,11 +76,10 @@ class World(Generic[T]):
     def __len__(self) -> int:
         return len(self._instances)
 
-    def _added(self, settings: Settings) -> tuple[str, list[InForce[T]]]:
+    def _added(self, policies: PolicySet) -> tuple[str, list[InForce[T]]]:
         group = _GROUP.format(len(self._groups))
         instances = []
-        active = bundles.bundle(settings, self.folder).active(settings)
-        for rendered in self.render(active, settings):
+        for rendered in self.render(policies.active, policies.settings):
             instance = self._instances.setdefault(repr(rendered), InForce(rendered))
             instance.groups.append(group)
             instances.append(instance)

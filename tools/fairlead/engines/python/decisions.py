@@ -6,14 +6,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
 from fairlead.engines.python.loading import Decide
 from fairlead.engines.python.scope import Table
-from fairlead.policy import bundles, python_code
+from fairlead.policy import python_code
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
 from fairlead.policy.policy_set import PolicySet
@@ -122,22 +121,17 @@ class Policies:
         return annotations
 
 
-def of_folder(settings: Settings, folder: Path | None = None) -> Policies:
-    """The policies of the project and the settings; `folder` holds further ones. Raises InputError,
-    UsageError, and MissingError if an intent is not written in Python.
-    """
-    return Policies(settings, bundles.bundle(settings, folder).active(settings), loading.load)
-
-
 def of_policies(policies: PolicySet) -> Policies:
-    """The policies of a set that comes from folders. Raises as `of_folder`."""
+    """The policies of a set that comes from folders. Raises InputError, and MissingError if an
+    intent is not written in Python.
+    """
     return Policies(policies.settings, policies.active, loading.load)
 
 
 def of_data(settings: Settings, data: Mapping[str, str]) -> Policies:
-    """The policies in the data of their ConfigMap. Raises as `of_folder`."""
-    active = bundles.Bundle(bundles.modules_of(data)).active(settings)
-    return Policies(settings, active, loading.load_from(data))
+    """The policies in the data of their ConfigMap. Raises as `of_policies`, and UsageError."""
+    policies = PolicySet.deployed(data, settings)
+    return Policies(settings, policies.active, loading.load_from(data))
 
 
 def _function(instance: Instance, load: Callable[[Intent], Decide | None]) -> Decide:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fairlead.common.progress import Progress
@@ -11,7 +10,9 @@ from fairlead.engines.base import Decision, Outcome, Undecided, without_data
 from fairlead.engines.python import decisions
 from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
+from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
+from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.python_code import MissingError
 
 
@@ -23,8 +24,8 @@ class PythonEngine:
     name = "python"
     asks_cluster = False
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+    def __init__(self, policies: PolicySet | None = None) -> None:
+        self._case_policies = CasePolicies(policies)
         self._prepared: dict[str, Policies | MissingError] = {}
 
     def inexpressible(self, case: Case) -> str | None:
@@ -47,7 +48,7 @@ class PythonEngine:
         key = case.settings.model_dump_json()
         if key not in self._prepared:
             try:
-                self._prepared[key] = decisions.of_folder(case.settings, self._folder)
+                self._prepared[key] = decisions.of_policies(self._case_policies.of(case))
             except MissingError as error:
                 self._prepared[key] = error
         return self._prepared[key]

@@ -277,5 +277,5 @@ def _revision(
 ) -> Revision:
     bindings = admission_objects.bindings(native)
     before = [entry for entry in native if entry not in bindings]
-    guards = manifests.render_guards(policies.settings, policies.bundle)
+    guards = manifests.render_guards(policies)
     return Revision(policies, manifest, [*guards, *before, manifest, *map(dict, bindings)])

@@ -59,8 +59,7 @@ def revision(
 ) -> Revision:
     """The policies, which are staged, with all objects of their deployment."""
     objects = manifests.render_objects(
-        policies.settings,
-        policies.bundle,
+        policies,
         present,
         webhook_url=cluster.webhook_url(sidecar),
         sidecar=sidecar,
@@ -114,4 +113,4 @@ def left(operation: Operation, manifests: Iterable[dict[str, Any]]) -> list[Key]
 def unreadable(config_map: Mapping[str, Any]) -> Revision:
     """What a ConfigMap of policies brings whose settings cannot be read: the policies alone."""
     bundle = bundles.Bundle(config_map.get("data") or {})
-    return Revision(PolicySet(Settings(), None, (), bundle, (), ()), config_map, ())
+    return Revision(PolicySet(Settings(), bundle), config_map, ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from fairlead.admission import evaluate
@@ -13,6 +12,8 @@ from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Outcome, Undecided
 from fairlead.policy.cases import Case
 from fairlead.policy.placement_cases import PlacementCase
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
 from fairlead.verification.opa import placements
 
 
@@ -24,8 +25,8 @@ class OpaEngine:
     name = "opa"
     asks_cluster = False
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+    def __init__(self, policies: PolicySet | None = None) -> None:
+        self._policies = policies or PolicySet.load(Settings())
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
@@ -35,11 +36,9 @@ class OpaEngine:
         """See fairlead.engines.base.Engine."""
         questions = [_question(case) for case in cases]
         try:
-            answers = evaluate.ask(questions, progress, folder=self._folder)
+            answers = evaluate.ask(questions, self._policies, progress)
         except FairleadError:
-            evaluate.ask(
-                [], progress, folder=self._folder
-            )  # raises if the policies themselves are wrong
+            evaluate.ask([], self._policies, progress)  # raises if the policies are wrong
             yield from (
                 (case, self._alone(question, progress))
                 for case, question in zip(cases, questions, strict=True)
@@ -51,12 +50,12 @@ class OpaEngine:
         self, cases: Sequence[PlacementCase], progress: Progress
     ) -> list[dict[str, Any] | None]:
         """See fairlead.engines.base.Placer."""
-        return placements.answers(cases, self._folder, progress)
+        return placements.answers(cases, self._policies, progress)
 
     def _alone(self, question: Question, progress: Progress) -> Outcome:
         """The outcome of one question by itself, after OPA failed on several together."""
         try:
-            return _outcome(evaluate.ask([question], progress, folder=self._folder)[0])
+            return _outcome(evaluate.ask([question], self._policies, progress)[0])
         except FairleadError as error:
             return Undecided(str(error))
 

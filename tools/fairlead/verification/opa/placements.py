@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import bundles
 from fairlead.policy.placement_cases import PlacementCase
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 _MODULE = """
@@ -29,13 +28,12 @@ answers := [answers |
 
 
 def answers(
-    cases: Sequence[PlacementCase], folder: Path | None, progress: Progress
+    cases: Sequence[PlacementCase], policies: PolicySet, progress: Progress
 ) -> list[dict[str, Any] | None]:
     """The answer to each case, {annotations, errors, explanation}; None where the policies give
-    none. They are those of `folder`, if it has a main.rego, or the checkout's. Raises FairleadError
-    if OPA fails.
+    none. Raises FairleadError if OPA fails.
     """
-    modules = bundles.bundle(Settings(placement=True), folder).modules
+    modules = policies.under(Settings(placement=True)).modules
     questions = [{"data": case.data, "resource": case.resource} for case in cases]
     results = cli.evaluate(
         "data.fairlead_placement_cases.answers",

@@ -25,13 +25,13 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead.engines.python import decisions, reviews
 from fairlead.engines.python.decisions import Policies
-from fairlead.engines.python.serving import metrics
+from fairlead.engines.python.serving import bodies, metrics
+from fairlead.engines.python.serving.bodies import UnreadableError
+from fairlead.engines.python.serving.connections import GRACE
 from fairlead.engines.python.serving.deployed import Deployed
+from fairlead.engines.python.serving.namespaces import Labels, Namespaces
 from fairlead.engines.python.serving.reports import Reports
-from fairlead.engines.serving import bodies
-from fairlead.engines.serving.bodies import UnreadableError
-from fairlead.engines.serving.connections import GRACE
-from fairlead.engines.serving.namespaces import Labels, Namespaces
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Application:
 
 class _Worker:
     def __init__(self, settings: Settings | None, kubeconfig: Path | None, folder: Path) -> None:
-        self._fixed = decisions.of_folder(settings) if settings else None
+        self._fixed = decisions.of_policies(PolicySet.load(settings)) if settings else None
         self._deployed = None if settings else Deployed(kubeconfig, self._report)
         self._namespaces = Namespaces(kubeconfig, metrics.WATCHED)
         self._reports = Reports(folder)

@@ -10,10 +10,11 @@ from tempfile import TemporaryDirectory
 from uvicorn.supervisors import Multiprocess
 
 from fairlead.engines.python import decisions
+from fairlead.engines.python.serving import connections
 from fairlead.engines.python.serving.application import Application
 from fairlead.engines.python.serving.metrics import FOLDER_VARIABLE, WATCHED
-from fairlead.engines.serving import connections
-from fairlead.engines.serving.namespaces import Namespaces
+from fairlead.engines.python.serving.namespaces import Namespaces
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.sync.server_certificates import Certificate
 
@@ -45,7 +46,7 @@ def run(options: Options) -> None:
     or the kubeconfig cannot be used, and FairleadError if the address cannot.
     """
     if options.settings:
-        decisions.of_folder(options.settings)
+        decisions.of_policies(PolicySet.load(options.settings))
     Certificate(options.certificate, options.key)
     Namespaces(options.kubeconfig, WATCHED)
     listening = connections.listening(options.host, options.port)
