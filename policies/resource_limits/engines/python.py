@@ -73,7 +73,7 @@ def _unreadable(spec: Any, which: List, names: set[str]) -> Iterator[str]:
         for name, value in get(container, "resources", which, default={}).items():
             if name in names and not _is_legal(value):
                 yield (
-                    f"{title} has the {name} {_LISTS[which]} {as_json(value)}, which is no "
+                    f"{title} has the {name} {_LISTS[which]} {as_json(value)}, which is not a "
                     "quantity: write it like 500m or 1Gi"
                 )
     for path in (("resources", "requests"), ("resources", "limits"), ("overhead",)):

@@ -177,7 +177,7 @@ def load(path: Path | None = None, policies: PolicySet | None = None) -> list[Ca
     policies = policies or PolicySet.load(Settings())
     project = (policies.folders[0], policy_files.builtin().resolve(), _shared())
     own = policies.settings.model_copy(update={"policies": []})
-    own_intents = policies.files.of(own).intents
+    own_intents = policies.files.of([]).intents
     cases: list[Case] = []
     is_placement = False
     places: dict[str, str] = {}

@@ -4,7 +4,7 @@ put in force."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,29 +54,31 @@ class PolicyFolder:
 
 @dataclass(frozen=True)
 class PolicyFiles:
-    """All folders, first the one with main.rego: the project's, unless `replaces` it."""
+    """All folders, first the one with main.rego: the project's, or one in its place."""
 
     folders: tuple[PolicyFolder, ...] = ()
 
     @classmethod
-    def read(cls, paths: Iterable[Path]) -> PolicyFiles:
-        """Raises InputError."""
-        return cls(tuple(PolicyFolder.read(path) for path in paths))
+    def read(cls, first: Path | None, further: Iterable[str]) -> PolicyFiles:
+        """Read the first folder, by default the project's, and further ones. Raises InputError."""
+        return cls(tuple(map(PolicyFolder.read, _each_once(first, further))))
 
     @property
     def intents(self) -> tuple[Intent, ...]:
         """All intents, also those that are not in force."""
         return tuple(intent for folder in self.folders for intent in folder.intents)
 
-    def of(self, settings: Settings) -> PolicyFiles:
-        """Those of the first folder and of the folders that the settings name. Raises InputError if
-        one has to be read first.
+    def of(self, further: Iterable[str]) -> PolicyFiles:
+        """Those of the first folder and of further ones. Raises InputError if one has to be read
+        first.
         """
-        there = {folder.path: folder for folder in self.folders}
-        paths = [self.folders[0].path, *_further(settings)]
-        unread = [path for path in paths if path not in there]
-        there |= {path: PolicyFolder.read(path) for path in unread}
-        return PolicyFiles(tuple(there[path] for path in dict.fromkeys(paths)))
+        by_path = {folder.path: folder for folder in self.folders}
+        return PolicyFiles(
+            tuple(
+                by_path.get(path) or PolicyFolder.read(path)
+                for path in _each_once(self.folders[0].path, further)
+            )
+        )
 
     def in_force(self, settings: Settings, further: Collection[str] = ()) -> dict[str, Path]:
         """The modules of intents in force and of libraries, with their tests, by their ConfigMap
@@ -85,7 +87,11 @@ class PolicyFiles:
         """
         modules: dict[str, Path] = {}
         for number, folder in enumerate(self.folders):
-            off = set(_off(folder, settings))
+            off = {
+                intent.package
+                for intent in folder.intents
+                if not settings.instances(intent.name, default=intent.facts.enabled)
+            }
             if not number:
                 services = settings.services()
                 off |= {service.setting for service in SERVICES if service not in services}
@@ -122,25 +128,20 @@ def placed(settings: Settings, folder: Path | None) -> tuple[Settings, Path | No
         return settings, folder.resolve()
     if folder is None:
         return settings, None
-    paths = dict.fromkeys([*_further(settings), folder.resolve()])
-    return settings.model_copy(update={"policies": list(map(str, paths))}), None
+    folders = dict.fromkeys(Path(path).resolve() for path in (*settings.policies, str(folder)))
+    return settings.model_copy(update={"policies": list(map(str, folders))}), None
 
 
 def paths(settings: Settings, folder: Path | None = None) -> list[Path]:
     """The folders of policies: first the one with main.rego, then those of users, each once."""
     settings, replacing = placed(settings, folder)
-    return list(dict.fromkeys([(replacing or builtin()).resolve(), *_further(settings)]))
+    return _each_once(replacing, settings.policies)
 
 
-def _further(settings: Settings) -> list[Path]:
-    return [Path(path).resolve() for path in settings.policies]
-
-
-def _off(folder: PolicyFolder, settings: Settings) -> Iterator[str]:
-    """The packages of the intents of which no instance is in force."""
-    for intent in folder.intents:
-        if not settings.instances(intent.name, default=intent.facts.enabled):
-            yield intent.package
+def _each_once(first: Path | None, further: Iterable[str]) -> list[Path]:
+    """The first folder, by default the project's, and those after it."""
+    folders = [first or builtin(), *map(Path, further)]
+    return list(dict.fromkeys(path.resolve() for path in folders))
 
 
 def _key(path: Path, parts: Sequence[str], taken: Collection[str] | None) -> str:

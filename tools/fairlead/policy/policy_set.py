@@ -52,7 +52,7 @@ class PolicySet:
         is wrong, and UsageError if parameters are.
         """
         settings, replacing = policy_files.placed(settings, folder)
-        files = PolicyFiles.read(policy_files.paths(settings, replacing))
+        files = PolicyFiles.read(replacing, settings.policies)
         return _in_force(files, settings, frozenset(further))
 
     @classmethod
@@ -71,7 +71,7 @@ class PolicySet:
 
     def under(self, settings: Settings) -> PolicySet:
         """The same files by other settings, which may name fewer folders. Raises as `load`."""
-        return _in_force(self.files.of(settings), settings, self.further)
+        return _in_force(self.files.of(settings.policies), settings, self.further)
 
     @classmethod
     def examples(cls, settings: Settings, folder: Path | None = None) -> PolicySet:
@@ -80,7 +80,7 @@ class PolicySet:
         Raises InputError.
         """
         settings, replacing = policy_files.placed(settings, folder)
-        files = PolicyFiles.read(policy_files.paths(settings, replacing))
+        files = PolicyFiles.read(replacing, settings.policies)
         return _in_force(files, _example_settings(files, settings), frozenset())
 
     def with_examples(self) -> PolicySet:
