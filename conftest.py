@@ -45,6 +45,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     run_order.sort(items, run_order.durations())
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Stop a process of pytest-xdist that does not keep the tests of a group together."""
+    grouped = getattr(session.config.option, "loadgroup", False)
+    if grouped and any("@" not in item.nodeid for item in session.items):
+        raise pytest.UsageError("this pytest-xdist does not group tests with this pytest")
+
+
 def pytest_runtest_setup() -> None:
     """Give child processes no width of a terminal. The module readline, which debuggers import,
     sets these variables behind the back of os.environ.

@@ -46,7 +46,7 @@ UNUSED_PACKAGES = (
     "kubernetes/aio",
     "kubernetes/client/api",
     "kubernetes/client/models/v[0-9]*.py",
-    "[!j]*/tests",  # jinja2.tests is no test
+    "[!j]*/tests",  # jinja2.tests is not a test
     "jsonschema/tests",
 )
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")

@@ -180,7 +180,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a robot": ({"subjects": [{"kind": "Robot", "name": "r"}]}, "spec.subjects[0].kind"),
     "an account": (
         {"subjects": [{"kind": "ServiceAccount", "name": "A_b"}]},
-        "this is no name of a ServiceAccount",
+        "this is not a name of a ServiceAccount",
     ),
     "a namespace": (
         {"subjects": [{"kind": "User", "name": "a", "namespace": "b"}]},

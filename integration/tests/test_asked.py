@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from waits import until
 
-from fairlead.analysis import asked
+from fairlead.admission import asked
 from fairlead.cli.decisions.eval import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError

@@ -12,7 +12,6 @@ import yaml
 from applied import applied, namespace_manifest
 from waits import until
 
-from fairlead.analysis.place import ANNOTATION
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
@@ -20,6 +19,7 @@ from fairlead.deployment.names import DATA_LABEL, NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
+from fairlead.placement.decisions import ANNOTATION
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings, and stops processes of this machine")

@@ -20,9 +20,9 @@ from waits import until
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.deployment.names import NAMESPACE
-from fairlead.federation import karmada
-from fairlead.federation.hosts import FIELD_MANAGER
 from fairlead.kube.errors import Refused
+from fairlead.placement import karmada
+from fairlead.placement.hosts import FIELD_MANAGER
 
 PROFILES = ["bare"]
 pytestmark = pytest.mark.embedded("it brings definitions of others")

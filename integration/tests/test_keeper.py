@@ -79,6 +79,7 @@ while not keeper._is_settled(keeper._deployed.secret()):
 def renewing(cluster: EmbeddedCluster) -> EmbeddedCluster:
     """A cluster with two OPAs, whose certificate is renewed after a few seconds."""
     deploy.deploy(cluster, PolicySet.load(OFTEN), progress=QUIET)
+    rotate.certificate(cluster, progress=QUIET)  # the one before lasts for months
     return cluster
 
 

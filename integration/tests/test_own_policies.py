@@ -231,7 +231,7 @@ def _created(objects: clients.Objects, manifest: dict[str, Any]) -> dict[str, An
         (
             "intent.yaml",
             "    namespaces:",
-            '    conditions: [{name: a, expression: "this is no CEL ("}]\n    namespaces:',
+            '    conditions: [{name: a, expression: "this is not CEL ("}]\n    namespaces:',
             2,
             "does not accept what the policies' intent.yaml say",
         ),

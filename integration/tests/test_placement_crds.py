@@ -15,9 +15,9 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.demos import placement_crds
-from fairlead.federation import argocd, karmada
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
+from fairlead.placement import argocd, karmada
 
 PROFILES = ["bare"]
 pytestmark = pytest.mark.embedded("it brings definitions of others")

@@ -247,7 +247,7 @@ def test_what_is_refused_is_logged_with_who_it_was(
         for line in "".join(cluster.logs("proxy", 1_000, False)).splitlines()
         if "127.0.0.77" in line
     ]
-    assert 1 <= len(lines) <= 4, "a flood of requests is no flood of lines"
+    assert 1 <= len(lines) <= 4, "a flood of requests is not a flood of lines"
     assert f"refused 127.0.0.77: more than {arguments.LARGEST_REVIEW} bytes" in lines[0]
 
 

@@ -192,7 +192,7 @@ def test_the_number_of_replicas_is_limited_in_manifests_and_by_scaling(world: Wo
     assert world.create(workload("Deployment", 3), "payments", dry=False).ok
     path = path_of(workload("Deployment", 3), "payments", "web", "scale")
     scale = world.rest.request("GET", path).body
-    # Without a version, the status that a controller writes meanwhile is no conflict.
+    # Without a version, the status that a controller writes meanwhile is not a conflict.
     del scale["metadata"]["resourceVersion"]
     scale["spec"]["replicas"] = 11
     refused = world.rest.request("PUT", path, scale, query=_DRY_RUN)

@@ -16,8 +16,8 @@ import pytest
 from kubernetes import client
 from waits import until
 
-from fairlead.analysis import audit
-from fairlead.analysis.audit import (
+from fairlead.admission import audit
+from fairlead.admission.audit import (
     ALONE,
     CHANGED,
     NOT_ASKED,

@@ -198,7 +198,7 @@ def test_data_is_loaded_where_kube_mgmt_would_put_it(
         annotation = json.loads(config_map["metadata"]["annotations"][STATUS])
         return bool(annotation["status"] == "error")
 
-    eventually(refused, "it is told that the data are no JSON")
+    eventually(refused, "it is told that the data are not JSON")
     assert opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 4}}
     objects.delete("v1", "ConfigMap", "prices", NAMESPACE)
     eventually(lambda: opa.document(["fairlead", "prices"]) is None, "the data are gone")

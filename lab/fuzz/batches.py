@@ -8,9 +8,9 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from fairlead.analysis.evaluate import Question
+from fairlead.admission.evaluate import Question
 from fairlead.settings.models import Settings
-from lab.fuzz import container_requests, placement_requests, replica_requests
+from lab.fuzz import container_requests, pool_requests, replica_requests
 from lab.fuzz.parts import Strategy
 
 BATCH = 5
@@ -48,9 +48,9 @@ class Batch:
 def batches() -> st.SearchStrategy[Batch]:
     """Requests about which some policy has a say, and settings that shape its answers."""
     placement = _batches(
-        placement_requests.settings(),
-        placement_requests.reviews() | replica_requests.reviews(),
-        placement_requests.labels(),
+        pool_requests.settings(),
+        pool_requests.reviews() | replica_requests.reviews(),
+        pool_requests.labels(),
     )
     containers = _batches(
         st.fixed_dictionaries(

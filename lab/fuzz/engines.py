@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.analysis import evaluate
+from fairlead.admission import evaluate
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.engines.python import decisions

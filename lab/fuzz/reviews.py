@@ -229,7 +229,7 @@ def _response(content: bytes) -> Any:
     try:
         answer = json.loads(content)
     except ValueError:
-        raise Violation(f"answered with something that is no JSON: {content[:300]!r}") from None
+        raise Violation(f"answered with something that is not JSON: {content[:300]!r}") from None
     wrong = ""
     if not isinstance(answer, dict) or answer.keys() != {"apiVersion", "kind", "response"}:
         raise Violation(f"answered with something else than a review: {content[:300]!r}")
@@ -239,7 +239,7 @@ def _response(content: bytes) -> Any:
     elif not isinstance(response, dict) or not isinstance(response.get("uid"), str):
         wrong = "it has no response with a uid"
     elif not isinstance(response.get("allowed"), bool):
-        wrong = "its `allowed` is no truth value"
+        wrong = "its `allowed` is not a truth value"
     elif response.keys() - {
         "uid",
         "allowed",
@@ -263,7 +263,7 @@ def _response(content: bytes) -> Any:
     elif not response["allowed"] and not as_object(response.get("status")).get("message"):
         wrong = "it denies without a message"
     elif not isinstance(as_object(response.get("status", {})).get("code", 0), int):
-        wrong = "its status code is no number"
+        wrong = "its status code is not a number"
     if wrong:
         raise Violation(
             f"answered with no valid review, as {wrong}: {content[:600].decode(errors='replace')}"

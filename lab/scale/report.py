@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 def summary(run: Run) -> Row:
     """`asked`: how many of each; `placement`: how many pods are wrong, by what is wrong (see
-    lab.scale.placement); `failed`: attempts to create a pod that failed and were made
+    lab.scale.pools); `failed`: attempts to create a pod that failed and were made
     again, by reason; `milliseconds`: of the creations; `waited`: the seconds from the first attempt
     to create a pod until it was created, where an attempt failed; `started`: the seconds from the
     creation of a pod until it runs; `peak`: the most MiB of each server; `processor`, `marks`: see

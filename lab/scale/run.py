@@ -18,9 +18,9 @@ from lab import resync
 from lab.chaos.invariants import Attempt
 from lab.chaos.load import Client, Ledger
 from lab.resync import Resync
-from lab.scale import creation, placement, plan
-from lab.scale.placement import Misplaced
+from lab.scale import creation, plan, pools
 from lab.scale.plan import POOLS, SETTINGS, Name, Plan, Size
+from lab.scale.pools import Misplaced
 from lab.scale.processor_time import ProcessorTime
 from lab.scale.running import Running
 from lab.scale.samples import Samples, Series
@@ -66,7 +66,7 @@ class Run:
         """What does not hold; None if every pod runs where its pool says, and OPA got everything
         again.
         """
-        if complaint := placement.complaint(self.wrong, len(self.plan.pods)):
+        if complaint := pools.complaint(self.wrong, len(self.plan.pods)):
             return complaint
         if "resynced" not in self.marks:
             return "OPA and its sidecar were killed, and did not get everything again"
@@ -133,7 +133,7 @@ class _Scene:
             self._plan,
             self._ledger.attempts,
             self._running.since,
-            placement.misplaced(pods, self._plan.pool_of, pool_of_node),
+            pools.misplaced(pods, self._plan.pool_of, pool_of_node),
             {what: round(at - looks.began, 1) for what, at in self._times.items()},
             {name: round(seconds, 1) for name, seconds in self._processor.seconds.items()},
             looks.series(),

@@ -18,7 +18,7 @@ def code() -> list[str]:
     argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
     done = subprocess.run(argv, cwd=paths.root(), capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip("this is no checkout of Git")
+        pytest.skip("this is not a checkout of Git")
     return done.stdout.splitlines()
 
 

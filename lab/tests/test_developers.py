@@ -37,7 +37,7 @@ def test_commands_say_so_before_they_begin(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_extra_has_what_requirements_dev_lists() -> None:
     listed = {
-        line.strip()
+        Requirement(line).name
         for line in (paths.root() / "requirements-dev.in").read_text().splitlines()
         if line.strip() and not line.startswith("#")
     }

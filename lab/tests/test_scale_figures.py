@@ -16,7 +16,7 @@ import pytest
 from fairlead.common import paths
 from lab.bench import pictures
 from lab.chaos.invariants import Attempt
-from lab.scale import picture, placement, plan, report
+from lab.scale import picture, plan, pools, report
 from lab.scale.plan import POOLS, Size
 from lab.scale.run import Run
 
@@ -57,44 +57,44 @@ def test_the_seed_draws_pools_and_the_order_of_pods() -> None:
         ([pod("shop", "web", "gpu", "gpu-0", "Running")], [], None),
         (
             [pod("shop", "web", None, "gpu-0", "Running")],
-            [placement.UNPLACED],
+            [pools.UNPLACED],
             "of 2 pods, 1 lack the assignment of their pool (such as shop/web)",
         ),
         (
             [pod("shop", "web", "cheap", "cheap-0", "Running")],
-            [placement.UNPLACED, placement.WRONG_NODE],
+            [pools.UNPLACED, pools.WRONG_NODE],
             "of 2 pods, 1 lack the assignment of their pool (such as shop/web), 1 are on a node of "
             "another pool (such as shop/web)",
         ),
         (
             [pod("shop", "web", "gpu", "unknown", "Running")],
-            [placement.WRONG_NODE],
+            [pools.WRONG_NODE],
             "of 2 pods, 1 are on a node of another pool (such as shop/web)",
         ),
         (
             [pod("shop", "web", "gpu", "gpu-0", "Pending")],
-            [placement.NOT_RUNNING],
+            [pools.NOT_RUNNING],
             "of 2 pods, 1 do not run (such as shop/web)",
         ),
         (
             [pod("shop", "web", "gpu", None, "Running")],
-            [placement.NOT_RUNNING],
+            [pools.NOT_RUNNING],
             "of 2 pods, 1 do not run (such as shop/web)",
         ),
-        ([], [placement.MISSING], "of 2 pods, 1 were not created (such as shop/web)"),
+        ([], [pools.MISSING], "of 2 pods, 1 were not created (such as shop/web)"),
     ],
 )
 def test_a_pod_that_is_not_where_its_pool_says_is_told(
     web: list[Any], wrong: list[str], words: str | None
 ) -> None:
     stranger = pod("kube-system", "dns", None, "cheap-0", "Pending")
-    result = placement.misplaced([*web, API, stranger], WHERE, NODES)
+    result = pools.misplaced([*web, API, stranger], WHERE, NODES)
     assert [what for what, names in result.items() if names == ["shop/web"]] == wrong
     assert sum(map(len, result.values())) == len(wrong)
-    assert placement.complaint(result, 2) == words
+    assert pools.complaint(result, 2) == words
 
 
-def result(wrong: placement.Misplaced) -> Run:
+def result(wrong: pools.Misplaced) -> Run:
     """Of two pods, the first was refused once; of the servers, only two are known."""
     planned = plan.drawn(Size(namespaces=1, nodes=5, pods=2, seed=1))
     (first, second), pool = planned.pods, planned.pools["team-0"]
@@ -118,16 +118,16 @@ def result(wrong: placement.Misplaced) -> Run:
 
 
 def test_a_run_complains_of_pods_and_of_a_resync_that_did_not_end() -> None:
-    good = result({what: [] for what in placement.WORDS})
+    good = result({what: [] for what in pools.WORDS})
     assert good.complaint() is None
-    bad = replace(good, wrong={**good.wrong, placement.MISSING: ["team-0/pod-0"]})
+    bad = replace(good, wrong={**good.wrong, pools.MISSING: ["team-0/pod-0"]})
     assert bad.complaint() == "of 2 pods, 1 were not created (such as team-0/pod-0)"
     unfinished = replace(good, marks={"pods": 1.0, "resync": 1.2})
     assert "did not get everything again" in str(unfinished.complaint())
 
 
 def test_the_summary_counts_attempts_that_failed_and_what_they_delayed() -> None:
-    summary = report.summary(result({placement.UNPLACED: ["team-0/pod-0"], placement.MISSING: []}))
+    summary = report.summary(result({pools.UNPLACED: ["team-0/pod-0"], pools.MISSING: []}))
     assert summary["asked"]["pods"] == 2
     assert summary["placement"] == {"unplaced": 1, "missing": 0}
     assert summary["failed"] == {"attempts": 1, "pods": 1, "why": {"failed calling webhook": 1}}

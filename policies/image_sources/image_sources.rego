@@ -29,7 +29,7 @@ deny contains sprintf("%s: %s", [_subject, problem]) if {
 
 _subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
 
-_problems contains sprintf("%s has the image %q, which is no valid reference: write it like registry.example.com/team/app:1.0", [
+_problems contains sprintf("%s has the image %q, which is not a valid reference: write it like registry.example.com/team/app:1.0", [
 	image.title,
 	image.reference,
 ]) if {

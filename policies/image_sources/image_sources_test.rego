@@ -46,13 +46,13 @@ test_other_sources if {
 
 test_messages_name_the_container_and_the_way_out if {
 	_deny(_request("", "Pod", _running("grafana/grafana:1"))) == {`pod "web": container "app" has the image "grafana/grafana:1" from docker.io/grafana/grafana, which is not an allowed source: use an image from good.example.com/team or docker.io/library or registry:5000`}
-	_deny(_request("", "Pod", _running("good.example.com@evil.io/x"))) == {`pod "web": container "app" has the image "good.example.com@evil.io/x", which is no valid reference: write it like registry.example.com/team/app:1.0`}
+	_deny(_request("", "Pod", _running("good.example.com@evil.io/x"))) == {`pod "web": container "app" has the image "good.example.com@evil.io/x", which is not a valid reference: write it like registry.example.com/team/app:1.0`}
 }
 
 test_an_image_that_is_not_set_is_no_reference if {
 	every container in [{"name": "app"}, {"name": "app", "image": ""}, {"name": "app", "image": null}] {
 		some message in _deny(_request("", "Pod", _pod({"containers": [container]})))
-		contains(message, "which is no valid reference")
+		contains(message, "which is not a valid reference")
 	}
 	some message in _deny(_request("", "Pod", _pod({"volumes": [{"name": "models", "image": {}}]})))
 	contains(message, `volume "models" has the image ""`)

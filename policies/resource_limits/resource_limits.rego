@@ -43,7 +43,7 @@ _unreadable(spec) := {problem |
 	some name in names
 	value := entry.container.resources[list][name]
 	not _is_quantity(value)
-	problem := sprintf("%s has the %s %s %s, which is no quantity: write it like 500m or 1Gi", [
+	problem := sprintf("%s has the %s %s %s, which is not a quantity: write it like 500m or 1Gi", [
 		entry.title,
 		name,
 		_nouns[list],
@@ -54,7 +54,7 @@ _unreadable(spec) := {problem |
 	some name, value in object.get(spec, path, {})
 	name in (_names.requests | _names.limits)
 	not _is_quantity(value)
-	problem := sprintf("the pod has %s %s, which is no quantity: write it like 500m or 1Gi", [name, json.marshal(value)])
+	problem := sprintf("the pod has %s %s, which is not a quantity: write it like 500m or 1Gi", [name, json.marshal(value)])
 }
 
 _is_quantity(value) if quantities.nano(value) >= 0

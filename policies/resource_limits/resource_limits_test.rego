@@ -127,8 +127,8 @@ test_what_is_no_quantity_is_refused if {
 	spec := {"containers": [_container("a", "1", "-1Gi")], "overhead": {"cpu": "1x"}}
 	_deny(_pod(spec)) == {
 		`pod "web": container "a" has no memory limit: set resources.limits.memory`,
-		`pod "web": container "a" has the memory limit "-1Gi", which is no quantity: write it like 500m or 1Gi`,
-		`pod "web": the pod has cpu "1x", which is no quantity: write it like 500m or 1Gi`,
+		`pod "web": container "a" has the memory limit "-1Gi", which is not a quantity: write it like 500m or 1Gi`,
+		`pod "web": the pod has cpu "1x", which is not a quantity: write it like 500m or 1Gi`,
 	}
 }
 

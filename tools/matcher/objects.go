@@ -28,7 +28,7 @@ func asObject(raw []byte) (runtime.Object, error) {
 		return nil, err
 	}
 	if err := utiljson.Unmarshal(raw, typed); err != nil {
-		return nil, fmt.Errorf("it is no %s: %w", kind.Kind, err)
+		return nil, fmt.Errorf("it is not a %s: %w", kind.Kind, err)
 	}
 	typed.GetObjectKind().SetGroupVersionKind(kind)
 	if namespace, ok := typed.(*corev1.Namespace); ok {
@@ -55,7 +55,7 @@ func interfaces(kind string, rules []admissionregistrationv1.RuleWithOperations)
 	return &admission.RuntimeObjectInterfaces{
 		ObjectCreater:            creater{},
 		ObjectTyper:              scheme.Scheme,
-		ObjectDefaulter:          scheme.Scheme, // it has no defaults: those are no library
+		ObjectDefaulter:          scheme.Scheme, // it has no defaults: those are not a library
 		ObjectConvertor:          convertor{scheme.Scheme},
 		EquivalentResourceMapper: versions{kind, rules},
 	}
@@ -75,7 +75,7 @@ func (creater) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 }
 
 // convertor changes the apiVersion of objects, and keeps their fields. API servers convert these, too: for kinds of their own
-// by code that is no library, for custom resources as their authors say.
+// by code that is not a library, for custom resources as their authors say.
 type convertor struct{ *runtime.Scheme }
 
 func (convertor) Convert(in, out, _ any) error {

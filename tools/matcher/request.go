@@ -43,7 +43,7 @@ func readRequest(raw json.RawMessage) (*request, error) {
 	}
 	options, err := asUnstructured(read.Options.Raw)
 	if err != nil {
-		return nil, fmt.Errorf("its options are no object: %w", err)
+		return nil, fmt.Errorf("its options are not an object: %w", err)
 	}
 	extra := map[string][]string{}
 	for key, values := range read.UserInfo.Extra {

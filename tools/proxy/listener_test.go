@@ -45,7 +45,7 @@ func TestOfIPv6AWholeNetworkCountsAsOne(t *testing.T) {
 		"[::ffff:10.0.0.1]:1": "10.0.0.1",
 		"[fd00:1:2:3::4]:1":   "fd00:1:2:3::/64",
 		"[fe80::1%eth0]:1":    "fe80::/64",
-		"what is no address":  "what is no address",
+		"what is not an address":  "what is not an address",
 	} {
 		if got := host(remote); got != want {
 			t.Errorf("%s counts for %s", remote, got)

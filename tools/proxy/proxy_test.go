@@ -25,11 +25,11 @@ func TestAReviewIsWhatTheGuardLetsInFromEveryone(t *testing.T) {
 	}
 	for _, other := range []string{"GET", "PUT"} {
 		if isReview(httptest.NewRequest(other, "/", strings.NewReader("{}"))) {
-			t.Errorf("%s / is no review", other)
+			t.Errorf("%s / is not a review", other)
 		}
 	}
 	if isReview(httptest.NewRequest("POST", "/", nil)) {
-		t.Error("a request without a body is no review")
+		t.Error("a request without a body is not a review")
 	}
 }
 

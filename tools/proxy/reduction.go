@@ -148,7 +148,7 @@ func namesOf(object []byte) []byte {
 }
 
 // selected returns an object with the values that `choose` returns, without those for which it returns nil. A value that
-// is no object is returned as it is.
+// is not an object is returned as it is.
 func selected(object []byte, choose func(name string, value []byte) []byte) []byte {
 	if (&scanner{text: object}).next() != '{' {
 		return object

@@ -80,7 +80,7 @@ func TestOnlyWhatIsTooLargeIsReduced(t *testing.T) {
 		{"a Namespace's finalizers", namespace, `{"spec":{"finalizers":` + many(`"a"`, 10_001) + `}}`, true},
 		{"another kind", `{"kind":"ConfigMap"}`, podWith(env(20_000), ""), false},
 		{"no kind", `null`, podWith(env(20_000), ""), false},
-		{"a kind that is no text", `{"kind":7}`, podWith(env(20_000), ""), false},
+		{"a kind that is not text", `{"kind":7}`, podWith(env(20_000), ""), false},
 	} {
 		for _, text := range []string{
 			review(row.kind, "CREATE", row.object, "null"),

@@ -22,7 +22,7 @@ from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from lab.engines.kyverno import controller, marker
 
-# How Kyverno and API servers word that an expression or Kyverno failed, which is no decision.
+# How Kyverno and API servers word that an expression or Kyverno failed, which is not a decision.
 _FAILED = re.compile(
     r"Policy \S+ error: |Errors: \[|failed to evaluate|failed to convert|failed calling webhook"
 )

@@ -70,7 +70,7 @@ def _images(pod_spec: Any) -> Iterator[_Image]:
 def _problems(reference: str, parameters: Mapping[str, Any]) -> Iterator[str]:
     repository = _repository(reference)
     if repository is None:
-        yield ", which is no valid reference: write it like registry.example.com/team/app:1.0"
+        yield ", which is not a valid reference: write it like registry.example.com/team/app:1.0"
         return
     sources: Sequence[str] = parameters["sources"]
     if not any(repository == source or repository.startswith(f"{source}/") for source in sources):
@@ -83,7 +83,7 @@ def _problems(reference: str, parameters: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _repository(reference: str) -> str | None:
-    """The full name of the repository, its registry in lower case; None if it is no reference."""
+    """The repository's full name, its registry in lower case; None if it is not a reference."""
     if _IMAGE_ID.fullmatch(reference):
         return None
     tagged, at, digest = reference.partition("@")

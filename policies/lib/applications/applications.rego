@@ -167,7 +167,7 @@ clusters_of(workload) := _holders(workload) | {cluster |
 }
 
 # METADATA
-# description: How many replicas the cluster's object has; undefined if it has none, or they are no number.
+# description: How many replicas the cluster's object has; undefined if it has none, or they are not a number.
 replicas(cluster, workload) := number if {
 	number := object.get(_object(cluster, workload), ["spec", _counting(workload)], 1)
 	is_number(number)

@@ -10,7 +10,7 @@ package lib.instants
 
 # METADATA
 # description: |
-#   The instant that a text names. Undefined for what is no time of RFC 3339, or none of the calendar, and for the second
+#   The instant that a text names. Undefined for what is not a time of RFC 3339, or none of the calendar, and for the second
 #   60, which clocks of computers do not count.
 parse(text) := [seconds - _offset(zone), trim_right(fraction, "0")] if {
 	[_, year, month, day, hour, minute, second, fraction, zone] := regex.find_all_string_submatch_n(_pattern, text, 1)[0]

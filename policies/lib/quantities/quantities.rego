@@ -9,7 +9,7 @@ package lib.quantities
 # METADATA
 # description: |
 #   The amount in billionths of the resource's unit (cores, bytes, devices); a fraction of a billionth counts as one.
-#   Undefined for what is no quantity. Amounts of `10^64` or more count as that, and binary ones (`Ki`, `Mi`, ...) as at
+#   Undefined for what is not a quantity. Amounts of `10^64` or more count as that, and binary ones (`Ki`, `Mi`, ...) as at
 #   most 2^63-1 units.
 nano(value) := to_number(value) * 1000000000 if {
 	regex.match(`^(0|[1-9][0-9]{0,11})$`, value)
@@ -31,7 +31,7 @@ _nano_mebi := 1048576000000000
 
 # METADATA
 # description: |
-#   The least amount of several quantities, in billionths as above. Undefined if one of them is no quantity, or if there
+#   The least amount of several quantities, in billionths as above. Undefined if one of them is not a quantity, or if there
 #   are none. To convert the least of numbers with equal suffixes takes a third of the time that it takes to convert each, and
 #   one match of all takes less than one of each.
 least(values) := min(numbers) * 1000000000 if {

@@ -13,7 +13,7 @@ covered(toleration, others) if {
 
 # METADATA
 # description: |
-#   The toleration as taints are written, `key=value:effect`, where `*` is every key. A value that is no toleration is
+#   The toleration as taints are written, `key=value:effect`, where `*` is every key. A value that is not a toleration is
 #   shown as JSON.
 text(toleration) := concat("", [_key_text(_field(toleration, "key")), value, effect, seconds]) if {
 	value := _prefixed("=", _field(toleration, "value"))

@@ -32,16 +32,16 @@ _binding_kind := {
 # description: |
 #   Why the request has no answer, in a sentence. API servers and Metacontroller never send such a request. What users can
 #   write is one of the `_mistakes` instead.
-unreadable := "input.parent is no object: send the request of a sync hook" if {
+unreadable := "input.parent is not an object: send the request of a sync hook" if {
 	not _parent
 } else := sprintf(
 	"input.parent has the kind %s: only TransientRoleBinding and TransientClusterRoleBinding have a decision",
 	[_shown(object.get(_parent, "kind", null))],
 ) if {
 	not _binding_kind
-} else := "input.parent.metadata.name is no name" if {
+} else := "input.parent.metadata.name is not a name" if {
 	not _is_name(object.get(_metadata, "name", null))
-} else := "input.parent.metadata.namespace is no name" if {
+} else := "input.parent.metadata.namespace is not a name" if {
 	not _is_name(object.get(_metadata, "namespace", "none"))
 }
 

@@ -7,7 +7,7 @@ _from := instants.parse(_spec.validFrom) if is_string(_spec.validFrom)
 
 _until := instants.parse(_spec.validUntil) if is_string(_spec.validUntil)
 
-_mistakes contains "spec is no object" if not is_object(_spec)
+_mistakes contains "spec is not an object" if not is_object(_spec)
 
 _mistakes contains sprintf("%s is missing: write a time such as 2026-11-21T20:44:36Z", [_field(name)]) if {
 	some name in ["validFrom", "validUntil"]
@@ -31,7 +31,7 @@ _mistakes contains message if {
 	value != null
 	not _is_time(value)
 	message := sprintf(
-		"%s is %s, which is no time of RFC 3339: write it like 2026-11-21T20:44:36Z or 2026-11-21T21:44:36.5+01:00",
+		"%s is %s, which is not a time of RFC 3339: write it like 2026-11-21T20:44:36Z or 2026-11-21T21:44:36.5+01:00",
 		[_field(name), _shown(value)],
 	)
 }
@@ -59,7 +59,7 @@ _mistakes contains message if {
 	is_object(_spec)
 	not _is_role(object.get(_spec, "roleRef", null))
 	message := sprintf(
-		"%s is no role: it has a kind, one of %s, and the name of a role",
+		"%s is not a role: it has a kind, one of %s, and the name of a role",
 		[_field("roleRef"), concat(", ", _role_kinds)],
 	)
 }
@@ -76,7 +76,7 @@ _role_kinds := {"ClusterRole"} if {
 	_parent.kind == "TransientClusterRoleBinding"
 } else := {"ClusterRole", "Role"}
 
-_mistakes contains sprintf("%s is no list with at least one subject", [_field("subjects")]) if {
+_mistakes contains sprintf("%s is not a list with at least one subject", [_field("subjects")]) if {
 	is_object(_spec)
 	not _has_subjects
 }
@@ -91,7 +91,7 @@ _mistakes contains message if {
 	wrong := [subject | some subject in _spec.subjects; not _is_subject(subject)]
 	count(wrong) > 0
 	message := sprintf(
-		"%s: %s is no subject: it is a User or Group with a name, or a ServiceAccount with a name and a namespace%s",
+		"%s: %s is not a subject: it is a User or Group with a name, or a ServiceAccount with a name and a namespace%s",
 		[_field("subjects"), _shown(wrong[0]), _and_more(wrong)],
 	)
 }

@@ -105,21 +105,21 @@ test_a_cluster_role_binding if {
 	binding.metadata == {"name": "night"}
 	role := object.union(request, {"parent": {"roleRef": {"kind": "Role"}}})
 	status := transient_access.status with input as role with time.now_ns as _at(20)
-	contains(status.conditions[1].message, "roleRef is no role: it has a kind, one of ClusterRole, and")
+	contains(status.conditions[1].message, "roleRef is not a role: it has a kind, one of ClusterRole, and")
 }
 
 test_mistakes if {
 	every spec, message in {
 		{"validFrom": null}: "spec.validFrom is missing",
-		{"validFrom": "now"}: `spec.validFrom is "now", which is no time of RFC 3339`,
+		{"validFrom": "now"}: `spec.validFrom is "now", which is not a time of RFC 3339`,
 		{"validUntil": "2016-12-31T23:59:60Z"}: "a leap second",
 		{"validUntil": "1970-01-01T00:00:10Z"}: "access would end before it begins",
 		{"needsApproval": "no"}: "spec.needsApproval is neither true nor false",
-		{"roleRef": null}: "spec.roleRef is no role",
-		{"subjects": []}: "spec.subjects is no list",
-		{"subjects": [{"kind": "Robot"}]}: `spec.subjects: {"kind":"Robot"} is no subject`,
+		{"roleRef": null}: "spec.roleRef is not a role",
+		{"subjects": []}: "spec.subjects is not a list",
+		{"subjects": [{"kind": "Robot"}]}: `spec.subjects: {"kind":"Robot"} is not a subject`,
 		{"subjects": [1, 2, 3]}: "; 2 more have the same mistake",
-		{"subjects": [{"kind": "ServiceAccount", "name": "A"}]}: "is no subject",
+		{"subjects": [{"kind": "ServiceAccount", "name": "A"}]}: "is not a subject",
 	} {
 		status := transient_access.status with input as _of(spec) with time.now_ns as _at(20)
 		[effective, failed] := status.conditions
@@ -128,13 +128,13 @@ test_mistakes if {
 		contains(failed.message, message)
 	}
 	status := transient_access.status with input as {"parent": object.union(_parent, {"spec": "none"})}
-	status.conditions[1].message == "spec is no object"
+	status.conditions[1].message == "spec is not an object"
 }
 
 test_long_values_are_cut if {
 	long := concat("", [digit | some _ in numbers.range(1, 200); digit := "9"])
 	status := transient_access.status with input as _of({"validFrom": long}) with time.now_ns as _at(20)
-	contains(status.conditions[1].message, "9..., which is no time")
+	contains(status.conditions[1].message, "9..., which is not a time")
 }
 
 test_the_last_transition_stays_until_the_next_one if {

@@ -22,7 +22,7 @@ texts_in(text, most) := sort([json.unmarshal(part) | some part in regex.find_n(`
 
 # METADATA
 # description: What a sorted list has more than once.
-repeated(sorted) := {sorted[number] | some number; sorted[number] == sorted[number + 1]}
+repeated(sorted) := {element | some index, element in sorted; element == sorted[index + 1]}
 
 # METADATA
 # description: The texts of a list, as a set. Undefined for anything but a list of texts.

@@ -73,14 +73,14 @@ def _unreadable(spec: Any, which: List, names: set[str]) -> Iterator[str]:
         for name, value in get(container, "resources", which, default={}).items():
             if name in names and not _is_legal(value):
                 yield (
-                    f"{title} has the {name} {_LISTS[which]} {as_json(value)}, which is no "
+                    f"{title} has the {name} {_LISTS[which]} {as_json(value)}, which is not a "
                     "quantity: write it like 500m or 1Gi"
                 )
     for path in (("resources", "requests"), ("resources", "limits"), ("overhead",)):
         for name, value in get(spec, *path, default={}).items():
             if name in names and not _is_legal(value):
                 yield (
-                    f"the pod has {name} {as_json(value)}, which is no quantity: write it like "
+                    f"the pod has {name} {as_json(value)}, which is not a quantity: write it like "
                     "500m or 1Gi"
                 )
 
@@ -171,7 +171,7 @@ def _is_legal(value: Any) -> bool:
 def _known(text: str) -> Decimal:
     amount = _quantity(text)
     if amount is None:
-        raise ValueError(f"{text} is no quantity")
+        raise ValueError(f"{text} is not a quantity")
     return amount
 
 

@@ -86,7 +86,7 @@ def _read(answer: Mapping[str, Any], parent: Object) -> Decision:
             raise ValueError("it decides on another binding than was asked about")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OpaUnavailable(
-            f"OPA's answer about {'/'.join(filter(None, _key(parent)))} is no decision: {error}"
+            f"OPA's answer about {'/'.join(filter(None, _key(parent)))} is not a decision: {error}"
         ) from error
     return Decision(binding, conditions, float(seconds))
 

@@ -19,7 +19,7 @@ def nanoseconds(text: str) -> int:
     """The time in nanoseconds since the epoch; negative before it. Raises ValueError."""
     match = _SPELLING.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no time of RFC 3339, such as 2026-11-21T20:44:36Z")
+        raise ValueError(f"{text!r} is not a time of RFC 3339, such as 2026-11-21T20:44:36Z")
     *civil, fraction, sign, hours, minutes = match.groups()
     local = datetime(*map(int, civil), tzinfo=UTC) - _EPOCH  # type: ignore[arg-type, misc]
     offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))

@@ -43,7 +43,7 @@ _GAP = 2
 """Spaces between two columns."""
 _ONE_LINE = 1_000_000
 _ALIVE = 30.0
-"""Seconds after which a step that goes on has a line, where the output is no terminal."""
+"""Seconds after which a step that goes on has a line, where the output is not a terminal."""
 
 
 def emit(data: Any, output: str, table: Callable[[Console], None]) -> None:

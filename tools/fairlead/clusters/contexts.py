@@ -170,12 +170,14 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
     for source in sources:
         document = files.read_yaml(source)[0].value
         if not isinstance(document, dict):
-            raise InputError(source, "is no kubeconfig: name another file by --kubeconfig")
+            raise InputError(source, "is not a kubeconfig: name another file by --kubeconfig")
         current = current or document.get("current-context")
         for section, entries in by_section.items():
             for entry in document.get(section) or ():
                 if not isinstance(entry, dict) or "name" not in entry:
-                    raise InputError(source, f"is no kubeconfig: an entry of {section} has no name")
+                    raise InputError(
+                        source, f"is not a kubeconfig: an entry of {section} has no name"
+                    )
                 entries.setdefault(str(entry["name"]), (source, entry.get(section[:-1]) or {}))
     names = ", ".join(sorted(by_section["contexts"])) or "none"
     context_name = context or current

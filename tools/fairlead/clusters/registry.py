@@ -117,7 +117,7 @@ def recognized(target: Target) -> Target:
     `target` itself if the context leads to another cluster.
 
     There OPA is reached as in that kind of cluster, and not as in others: beside an embedded
-    cluster, it is no pod. Raises UsageError if it is an embedded cluster of another checkout.
+    cluster, it is not a pod. Raises UsageError if it is an embedded cluster of another checkout.
     """
     if target.kind != "context":
         return target

@@ -249,8 +249,8 @@ def _may_be_a_tag(host: str) -> bool:
 
 def _no_source(prefix: str, parameter: str) -> str:
     return (
-        f"parameters.{parameter}: the prefix {prefix!r} is no registry or repository, which is all "
-        "that image-sources allows, so all images of it would be refused: write a repository, "
+        f"parameters.{parameter}: the prefix {prefix!r} is not a registry or repository, which is "
+        "all that image-sources allows, so all images of it would be refused: write a repository, "
         "or a registry with a slash at its end"
     )
 

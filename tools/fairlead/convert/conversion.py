@@ -64,7 +64,7 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
             kyverno.collect(document, findings)
         else:
             findings.leave_out(
-                origin_of(document), "it is no policy that convert reads: leave it out"
+                origin_of(document), "it is not a policy that convert reads: leave it out"
             )
     plugins.finish(findings)
     pools = compile_pools(findings)

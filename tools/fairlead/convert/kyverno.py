@@ -96,7 +96,7 @@ def collect(document: files.Document, findings: Findings) -> None:
         reason = (
             "its CEL expressions are not read: declare the pools by hand (docs/node-pool.md)"
             if group == "policies.kyverno.io"
-            else "it is no policy that places pods, and Fairlead has no counterpart"
+            else "it is not a policy that places pods, and Fairlead has no counterpart"
         )
         findings.leave_out(origin, reason)
         return

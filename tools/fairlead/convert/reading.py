@@ -144,7 +144,7 @@ def node_selector(document: files.Document, at: Location, value: Any) -> dict[st
     except ValidationError as error:
         details = error.errors()[0]
         cause = (details.get("ctx") or {}).get("error", "write its values as text, in quotes")
-        problem = f"{field} is no nodeSelector: {cause}"
+        problem = f"{field} is not a nodeSelector: {cause}"
         raise InputError(document.path, problem, line=document.line(at)) from error
 
 

@@ -206,7 +206,7 @@ def _check(texts: Mapping[Path, str], secrets: Path | None) -> None:
             )
     for folder in dict.fromkeys(path.parent for path in texts):
         if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{folder}: is no folder: name another one")
+            raise UsageError(f"{folder}: is not a folder: name another one")
         for file in (folder / name for name in _OTHER_NAMES):
             if file.exists():
                 raise UsageError(

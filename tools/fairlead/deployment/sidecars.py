@@ -195,8 +195,8 @@ class KubeMgmt:
             path = Path(variable).absolute()
             if not (path.is_file() and os.access(path, os.X_OK)):
                 raise UsageError(
-                    f"FAIRLEAD_KUBE_MGMT names {variable}, which is no program: name kube-mgmt's "
-                    "own file"
+                    f"FAIRLEAD_KUBE_MGMT names {variable}, which is not a program: name "
+                    "kube-mgmt's own file"
                 )
             return [str(path)]
         program = next(installed.on_path("kube-mgmt"), None)

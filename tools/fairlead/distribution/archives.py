@@ -104,14 +104,14 @@ def unpacked(packed: bytes, origin: object) -> Archive:
         manifest = json.loads(files.pop(MANIFEST))
     except (OSError, EOFError, tarfile.TarError, ValueError, RecursionError) as error:
         raise InputError(
-            origin, f"is no bundle ({error}): build it again by `fairlead bundle build`"
+            origin, f"is not a bundle ({error}): build it again by `fairlead bundle build`"
         ) from error
     except KeyError as error:
         raise InputError(
             origin, "has no .manifest: build it again by `fairlead bundle build`"
         ) from error
     if not isinstance(manifest, dict):
-        raise InputError(origin, "has a .manifest that is no object: build the bundle again")
+        raise InputError(origin, "has a .manifest that is not an object: build the bundle again")
     return Archive(files, manifest)
 
 
@@ -132,6 +132,6 @@ def _files(packed: bytes) -> dict[str, bytes]:
             parts = PurePosixPath(member.name.lstrip("/")).parts
             path = "/".join(parts)
             if content is None or not parts or ".." in parts or path in files:
-                raise ValueError(f"{member.name!r} is no file of a bundle")
+                raise ValueError(f"{member.name!r} is not a file of a bundle")
             files[path] = content.read()
     return files

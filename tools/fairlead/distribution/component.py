@@ -128,4 +128,6 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("ascii")
     except (OSError, ValueError) as error:
-        raise InputError(path, "is no PEM file that can be read: name the server's CA") from error
+        raise InputError(
+            path, "is not a PEM file that can be read: name the server's CA"
+        ) from error

@@ -84,7 +84,7 @@ def documents(paths: Iterable[Path], namespaces: Path | None, labels: list[str])
     for path in paths:
         for document in files.read_yaml(path):
             if not isinstance(document.value, dict):
-                raise InputError(path, "is no mapping: name the documents of OPA's data", line=1)
+                raise InputError(path, "is not a mapping: name the documents of OPA's data", line=1)
             for name, value in document.value.items():
                 if name in ("system", "signed_bundle") or name in merged:
                     problem = "stands in another file" if name in merged else "is OPA's own"
@@ -113,8 +113,8 @@ def _namespaces(path: Path, labels: list[str]) -> dict[str, Any]:
             if not isinstance(metadata, dict) or item.get("kind") != "Namespace":
                 raise InputError(
                     path,
-                    "holds an object that is no Namespace: write `kubectl get namespaces -o json` "
-                    "into it",
+                    "holds an object that is not a Namespace: write `kubectl get namespaces -o "
+                    "json` into it",
                     line=document.line(()),
                 )
             name = str(metadata.get("name"))

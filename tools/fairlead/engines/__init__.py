@@ -3,6 +3,7 @@ decides itself."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any
 
@@ -25,7 +26,11 @@ def render(name: str, policies: PolicySet) -> list[dict[str, Any]]:
     Raises UsageError for an engine without such objects, and for an intent that it cannot express.
     """
     if name not in RENDERERS:
-        raise UsageError(f"the engine {name!r} is not put in force by objects of a cluster alone")
+        close = difflib.get_close_matches(name, RENDERERS, 1)
+        hint = f": did you mean {close[0]!r}?" if close else ""
+        raise UsageError(
+            f"the engine {name!r} is not put in force by objects of a cluster alone{hint}"
+        )
     return renderer(name).render(policies)
 
 

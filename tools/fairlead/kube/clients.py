@@ -541,7 +541,7 @@ def as_yaml(body: Mapping[str, Any]) -> bytes:
     r"""A request's body as YAML that API servers can read, which is JSON in UTF-8.
 
     By default, JSON escapes characters beyond the basic plane as two surrogates (`"\ud83d\ude92"`).
-    Surrogates are no characters in YAML, so the API server would refuse the request.
+    Surrogates are not characters in YAML, so the API server would refuse the request.
     """
     # A lone surrogate passes: it is up to the server to refuse it.
     return json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")

@@ -49,7 +49,7 @@ def load(kubeconfig: Path | None) -> Configuration:
                 f"not in a pod of a cluster ({problem}): name a kubeconfig with --kubeconfig"
             ) from error
         raise InputError(
-            kubeconfig, f"is no usable kubeconfig ({problem}): name another file"
+            kubeconfig, f"is not a usable kubeconfig ({problem}): name another file"
         ) from error
     if token_file:
         token = _Token(token_file)

@@ -59,7 +59,7 @@ def read_folder(folder: Path, *, extra_key: str | None = None) -> tuple[list[fil
 
 def _below(folder: Path) -> Iterator[Path]:
     """The files to read, also in folders that are symbolic links, each folder once. Raises
-    InputError for what is no file: reading a pipe would never end.
+    InputError for what is not a file: reading a pipe would never end.
     """
     visited = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
@@ -69,7 +69,7 @@ def _below(folder: Path) -> Iterator[Path]:
             if name.endswith(SUFFIXES) and not name.startswith("."):
                 path = Path(parent, name)
                 if path.exists() and not path.is_file():
-                    raise InputError(path, "is no file, but a pipe or a device: remove it")
+                    raise InputError(path, "is not a file, but a pipe or a device: remove it")
                 yield path
         visited.add(real)
 

@@ -241,7 +241,7 @@ class OpaApi:
             value = json.loads(answer.content, **options)
         except (ValueError, RecursionError) as error:
             raise OpaUnavailable(
-                f"{self.url} answers with something that is no JSON: {answer.text[:200]!r}"
+                f"{self.url} answers with something that is not JSON: {answer.text[:200]!r}"
             ) from error
         if object_ and not isinstance(value, dict):
             raise OpaUnavailable(

@@ -135,7 +135,7 @@ class _TrustOnly(HTTPAdapter):
             self._context.load_verify_locations(cadata=cas.decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
             raise UsageError(
-                "the CA that OPA is verified by is no certificate in PEM form"
+                "the CA that OPA is verified by is not a certificate in PEM form"
             ) from error
         super().__init__(max_retries=0)
 

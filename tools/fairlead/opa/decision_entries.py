@@ -14,7 +14,7 @@ from fairlead.common import texts
 from fairlead.kube import admission_reviews
 
 DECISION_UID = "decisionUID"
-"""The audit annotation that is no intent's: it holds the uid of the request."""
+"""The audit annotation that is not an intent's: it holds the uid of the request."""
 
 # The outcomes that policies/main.rego writes into audit annotations, before the colon.
 _OUTCOMES = {"refused": "denied", "would be refused": "warned", "placed": "placed"}

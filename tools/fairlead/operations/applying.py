@@ -99,7 +99,7 @@ def preview(objects: clients.Objects, manifest: Mapping[str, Any]) -> Outcome:
     """What `Applier.apply` would do: created, changed or unchanged; unknown if the object cannot be
     read. Changes nothing.
 
-    The API server applies the object in a dry run, so that its defaults are no differences. If it
+    The API server applies the object in a dry run, so that its defaults are not differences. If it
     refuses that, for instance for want of rights, the object is compared with the manifest.
     """
     try:

@@ -27,6 +27,7 @@ from fairlead.operations.applying import DELETED, Outcome
 from fairlead.operations.lifecycle import Change
 from fairlead.operations.strategies import cel, python
 from fairlead.operations.strategies.base import Operation, Revision, Strategy
+from fairlead.policy import workspace
 from fairlead.policy.policy_set import PolicySet
 
 
@@ -64,7 +65,7 @@ def deploy(
         former = engine_names.of(operation.config_map)
         strategy = strategies.named(operation, engine or former, sidecar)
         if not tested and policies.has_own:
-            lifecycle.require_good(policies, progress)
+            workspace.require_good(policies, progress, remembering=True)
         new = strategy.render(policies)
         _require_accepted(operation, new)
         before = _former(operation, strategy)

@@ -83,7 +83,7 @@ def compare(
     """Compare the objects of these kinds with what this version of Fairlead renders. Objects that
     another version deployed may differ although nobody changed them.
 
-    If nothing is deployed, nothing is compared, and that is no error.
+    If nothing is deployed, nothing is compared, and that is not an error.
     """
     try:
         config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)

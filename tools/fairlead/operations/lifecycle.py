@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.common.progress import Progress
 from fairlead.operations import history
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.strategies.base import Operation, Overtaken, Revision, Strategy
-from fairlead.policy import workspace
-from fairlead.policy.policy_set import PolicySet
 
 
 @dataclass(frozen=True)
@@ -59,12 +56,6 @@ class Result:
             "opa": [{"url": server.opa.url, "revision": server.revision} for server in self.served],
             "warnings": self.warnings,
         }
-
-
-def require_good(policies: PolicySet, progress: Progress) -> None:
-    """Check and test the policies. Raises FairleadError if a check or a test fails."""
-    progress.update("policies", "checking and testing")
-    workspace.require_good(policies, progress, remembering=True)
 
 
 def bring(

@@ -34,7 +34,7 @@ from fairlead.operations import (
 from fairlead.operations.lifecycle import Change
 from fairlead.operations.strategies import cel
 from fairlead.operations.strategies.base import Operation, Revision, Strategy
-from fairlead.policy import bundles, policy_files, staging, usage
+from fairlead.policy import bundles, policy_files, staging, usage, workspace
 from fairlead.policy.policy_set import PolicySet
 
 POLICY_ONLY = frozenset({"nodeLabel", "podSelector", "contact", "intents"})
@@ -106,7 +106,7 @@ def _require_tested(policies: PolicySet, progress: Progress) -> None:
     """Raises UsageError, and FairleadError if a check or a test of the policies fails."""
     staging.require_free_packages(policies.modules, policies.sources, progress)
     try:
-        lifecycle.require_good(policies, progress)
+        workspace.require_good(policies, progress, remembering=True)
     except UsageError:
         raise
     except FairleadError as error:

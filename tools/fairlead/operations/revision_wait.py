@@ -72,7 +72,7 @@ def until_in_force(
 
 
 class _Refusal(Exception):
-    """A sidecar says that OPA does not take the policies. It is no FairleadError, so it ends the
+    """A sidecar says that OPA does not take the policies. It is not a FairleadError, so it ends the
     wait.
     """
 

@@ -68,7 +68,7 @@ def started(
     """A new cluster with nodes (pool -> how many) and Fairlead by this engine; it ends with the
     block unless detached. `further` are additional flags of the control plane's servers: server ->
     flag -> value. Without `workloads`, the control plane is only etcd and the API server, and there
-    are no nodes.
+    are not nodes.
 
     It has `replicas` OPAs, each with a `sidecar` of its own. Raises UsageError if that is not
     available, FairleadError if the cluster runs already or does not come up; nothing of it is left

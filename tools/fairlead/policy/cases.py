@@ -257,7 +257,7 @@ def is_of_placement(document: files.Document) -> bool:
 
 
 def listed(source: Path) -> list[files.Document]:
-    """The documents of the cases in a file. Raises InputError if it is no list of some."""
+    """The documents of the cases in a file. Raises InputError if it is not a list of some."""
     documents = []
     for document in files.read_yaml(source):
         if not isinstance(document.value, list) or not isinstance(document.node, yaml.SequenceNode):

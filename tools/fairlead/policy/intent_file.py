@@ -245,7 +245,7 @@ class Facts(_Strict):
             Draft202012Validator.check_schema(value)
         except SchemaError as error:
             location = ("parameters", *error.absolute_path)
-            text = f"{mistakes.path(location)} is no JSON Schema: {error.message}"
+            text = f"{mistakes.path(location)} is not JSON Schema: {error.message}"
             raise Mistakes([Mistake(location, text)]) from error
         return value
 

@@ -38,7 +38,7 @@ class PackageMetadata:
 
 
 def of(text: str, source: object) -> PackageMetadata | None:
-    """The METADATA of a module's package, or None. Raises InputError for what is no YAML."""
+    """The METADATA of a module's package, or None. Raises InputError for what is not YAML."""
     block = BLOCK.search(text)
     if block is None:
         return None

@@ -38,7 +38,7 @@ def passed(key: str) -> Tested | None:
 
 
 def remember(key: str, result: Tested) -> None:
-    """Keep that these policies passed. A cache that cannot be written is no error."""
+    """Keep that these policies passed. A cache that cannot be written is not an error."""
     home = _home()
     with contextlib.suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)

@@ -88,6 +88,7 @@ def require_good(
 
     With `remembering`, policies that passed before with the same OPA are not tested again.
     """
+    progress.update("policies", "checking and testing")
     examples = policies.with_examples()
     with of(examples) as workspace:
         try:

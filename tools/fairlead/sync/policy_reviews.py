@@ -30,7 +30,7 @@ _LATEST = "9999"  # later than any creationTimestamp
 
 
 class Unreadable(ValueError):
-    """A body is no review of a PlacementPolicy."""
+    """A body is not a review of a PlacementPolicy."""
 
 
 class Reviews:
@@ -165,7 +165,7 @@ def _policy(value: Any) -> ConfigMap:
             except (ValueError, RecursionError, TypeError) as error:
                 raise Unreadable(f"a PlacementPolicy of another form: {error}") from error
             return replace(policy, created=policy.created or _LATEST)
-    raise Unreadable("the object is no PlacementPolicy with Rego")
+    raise Unreadable("the object is not a PlacementPolicy with Rego")
 
 
 def _refused(message: str, code: int) -> dict[str, Any]:

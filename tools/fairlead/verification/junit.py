@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from junitparser import Skipped
 
-from fairlead.analysis import junit
-from fairlead.analysis.junit import TestCase, printable
+from fairlead.admission import junit
+from fairlead.admission.junit import TestCase, printable
 from fairlead.verification.verify import Result
 
 

@@ -24,7 +24,7 @@ GRANT = ("grant", "a", "--for", "2h")
         ((*GRANT[:3], "soon", "--clusterrole", "b", "--user", "u"), "'soon' is not a duration"),
         (
             (*GRANT, "--clusterrole", "b", "--user", "u", "--from", "noon"),
-            "'noon' is no time such as 2026-11-24T09:00",
+            "'noon' is not a time such as 2026-11-24T09:00",
         ),
     ],
 )

@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 from fairlead.cli.placement import place, place_reports
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
-from fairlead.federation import host_inputs, karmada_policies
-from fairlead.federation.changes import Change
-from fairlead.federation.hosts import Host
-from fairlead.federation.karmada_policies import Report
-from fairlead.federation.watching import Decision, Watch
+from fairlead.placement import host_inputs, karmada_policies
+from fairlead.placement.changes import Change
+from fairlead.placement.hosts import Host
+from fairlead.placement.karmada_policies import Report
+from fairlead.placement.watching import Decision, Watch
 
 SCENARIO = paths.root() / "testdata" / "placement"
 SOURCE = "--source=https://git.example.com/shop.git//deploy"

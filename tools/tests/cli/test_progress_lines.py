@@ -1,4 +1,4 @@
-"""Progress where the output is no terminal: a line for each step."""
+"""Progress where the output is not a terminal: a line for each step."""
 
 from __future__ import annotations
 

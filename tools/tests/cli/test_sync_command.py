@@ -224,7 +224,7 @@ def test_a_new_token_and_a_new_ca_are_in_use_without_a_failed_request(pod: Pod) 
     assert b'fairlead_sync_errors_total{peer="opa"} 0.0' in pod.get("/metrics").content
     pod.opa.ca.write_text("-----BEGIN CERTIFICATE-----\nhalf")
     pod.until(
-        lambda: "no certificate" in str(health(pod, both)["reasons"]), "told that the CA is none"
+        lambda: "not a certificate" in str(health(pod, both)["reasons"]), "told that the CA is none"
     )
     assert health(pod, both)["ca"] == digest(both), "the last good one stays in use"
     pod.opa.ca.unlink()
@@ -290,7 +290,7 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
         (["--replicate-path", "/"], "--replicate-path"),
         (["--replicate-path", "system/x"], "--replicate-path"),
         (["--namespace-selector", "a=b=c"], "--namespace-selector"),
-        (["--kubeconfig", "none"], "none: is no usable kubeconfig"),
+        (["--kubeconfig", "none"], "none: is not a usable kubeconfig"),
         (["--replicate", "pods"], "--replicate: 'pods' is not group/version/resource"),
         (
             ["--replicate-cluster", "v1/namespaces"],

@@ -207,8 +207,11 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         (constraint("K8sReplicaLimits", "{more: 1}", REPLICAS), "parameters.more"),
         (constraint("K8sReplicaLimits", RANGES, "{scope: Cluster}"), "no object of a namespace"),
         (constraint("K8sAllowedRepos", "{repos: []}", PODS), "no image at all"),
-        (constraint("K8sAllowedRepos", "{repos: [nginx:1]}", PODS), "no registry or repository"),
-        (constraint("K8sAllowedRepos", "{repos: ['']}", PODS), "no registry or repository"),
+        (
+            constraint("K8sAllowedRepos", "{repos: [nginx:1]}", PODS),
+            "is not a registry or repository",
+        ),
+        (constraint("K8sAllowedRepos", "{repos: ['']}", PODS), "is not a registry or repository"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/C/]}", PODS), "image-sources does not take"),
         (constraint("K8sAllowedRepos", "{repos: [a.b/]}", REPLICAS), "is about pods"),
         (constraint("K8sAllowedReposv2", "{allowedImages: []}", PODS), "no image at all"),
@@ -216,7 +219,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         (constraint("K8sAllowedReposv2", "{allowedImages: [nginx]}", PODS), "this reference alone"),
         (
             constraint("K8sAllowedReposv2", "{allowedImages: ['a.b/c:*', 'a.b/*']}", PODS),
-            "allowedImages: the prefix 'a.b/c:' is no registry or repository",
+            "allowedImages: the prefix 'a.b/c:' is not a registry or repository",
         ),
         (
             constraint("K8sAllowedReposv2", "{allowedImages: ['a.b/c*']}", PODS),
@@ -299,7 +302,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
             "the plugin EventRateLimit is not read.*\n.*'other.yaml' of PodNodeSelector: name that "
             "file, too.*\n.*'third.yaml' of PodTolerationRestriction",
         ),
-        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}", "is no policy"),
+        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}", "is not a policy"),
         ("apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config", "no counterpart"),
         (
             "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nspec: []",
@@ -433,7 +436,7 @@ def test_a_prefix_is_read_as_a_registry_or_a_repository(prefix: str, source: str
     "prefix", ["", "/", "nginx:1", "nginx:a", "a.b:c", "a.b/c:1", "a.b//c", "a.b/c@sha256:0"]
 )
 def test_a_prefix_that_is_no_repository_is_left_out(prefix: str) -> None:
-    with pytest.raises(Untakable, match="no registry or repository"):
+    with pytest.raises(Untakable, match="not a registry or repository"):
         source_of(prefix)
 
 

@@ -288,7 +288,7 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
         "render", "--secrets", file / "secrets.yaml"
     )
     assert f"{tmp_path}: cannot be read" in refused("render", "--secrets", tmp_path)
-    assert f"{file}: is no folder" in refused("render", "--kustomize", file)
+    assert f"{file}: is not a folder" in refused("render", "--kustomize", file)
     assert "cannot be written" in refused("render", "--kustomize", file / "base")
     assert "--secrets" in refused("render", "--renew")
     assert list(tmp_path.iterdir()) == [file]

@@ -45,7 +45,7 @@ def test_without_a_program_it_is_told_how_to_name_one(
         sidecars.KUBE_MGMT.command()
     for wrong in (str(program.parent), f"{program}-none"):
         monkeypatch.setenv("FAIRLEAD_KUBE_MGMT", wrong)
-        with pytest.raises(UsageError, match="which is no program"):
+        with pytest.raises(UsageError, match="which is not a program"):
             sidecars.KUBE_MGMT.command()
 
 

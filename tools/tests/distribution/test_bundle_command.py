@@ -134,15 +134,15 @@ def test_mistakes_name_the_place_and_the_way_out(made: Path) -> None:
     assert f"{away}: cannot be read" in refused("sign", away, "--key", key)
     assert f"{away}: cannot be read" in refused("sign", data, "--key", away)
     assert f"{data}: holds no private key" in refused("sign", data, "--key", data)
-    assert f"{key}: is no bundle" in refused("sign", key, "--key", key)
+    assert f"{key}: is not a bundle" in refused("sign", key, "--key", key)
     assert "'soon' is not a duration" in refused("sign", data, "--key", key, "--expires-in", "soon")
     config = ("config", "--url", url, "--public-key")
     assert f"{key}: holds a private key" in refused(*config, key)
     assert f"{data}: holds no public key" in refused(*config, data)
     good = (*config, made / "key.pub")
-    assert "'noon' is no time" in refused(*good, "--signed-since", "noon")
+    assert "'noon' is not a time" in refused(*good, "--signed-since", "noon")
     for odd in ("policies.example.com", "ftp://a", "https://a:b", "https://"):
-        assert f"{odd!r} is no URL" in refused("config", "--url", odd)
+        assert f"{odd!r} is not a URL" in refused("config", "--url", odd)
     secret = ("--public-key", made / "key.pub", "--token-file", "/token")
     for odd in ("http://policies.example.com", "oci://registry.example.com/fleet"):
         plain = ("--plain-http",) if odd.startswith("oci") else ()
@@ -198,8 +198,8 @@ def test_data_that_no_bundle_may_hold_are_refused(made: Path) -> None:
     build = ("build", "-o", target)
     own = made / "own.yaml"
     assert f"{own}:2: the document 'system' is OPA's own" in refused(*build, "--data", own)
-    assert "is no mapping" in refused(*build, "--data", made / "list.yaml")
-    assert "is no Namespace" in refused(*build, "--namespaces", made / "pod.yaml")
+    assert "is not a mapping" in refused(*build, "--data", made / "list.yaml")
+    assert "is not a Namespace" in refused(*build, "--namespaces", made / "pod.yaml")
     assert not target.exists()
 
 
@@ -226,7 +226,7 @@ def test_a_file_outside_of_a_bundle_is_refused(name: str) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo(name), io.BytesIO())
-    with pytest.raises(UsageError, match=r"is no file of a bundle"):
+    with pytest.raises(UsageError, match=r"is not a file of a bundle"):
         archives.unpacked(packed.getvalue(), "x")
 
 
@@ -253,22 +253,22 @@ def test_what_unpacks_to_more_than_a_bundle_may_hold_is_refused() -> None:
         archives.unpacked(_tar((tarfile.TarInfo("large.rego"), large)), "x")
     sparse = tarfile.TarInfo("sparse.rego")
     sparse.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(2**40)}
-    with pytest.raises(UsageError, match=r"'sparse.rego' is no file of a bundle"):
+    with pytest.raises(UsageError, match=r"'sparse.rego' is not a file of a bundle"):
         archives.unpacked(_tar((sparse, b"")), "x")
 
 
 def test_a_bundle_that_readers_could_take_for_different_ones_is_refused() -> None:
     manifests = [(tarfile.TarInfo(name), b"{}") for name in (".manifest", "/.manifest")]
-    with pytest.raises(UsageError, match=r"'/.manifest' is no file of a bundle"):
+    with pytest.raises(UsageError, match=r"'/.manifest' is not a file of a bundle"):
         archives.unpacked(_tar(*manifests), "x")
     link = tarfile.TarInfo("data.json")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    with pytest.raises(UsageError, match=r"'data.json' is no file of a bundle"):
+    with pytest.raises(UsageError, match=r"'data.json' is not a file of a bundle"):
         archives.unpacked(_tar((link, b"")), "x")
 
 
 def test_a_manifest_that_is_nested_too_deep_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"is no bundle|is no object"):
+    with pytest.raises(UsageError, match=r"is not a bundle|is not an object"):
         archives.unpacked(_tar((tarfile.TarInfo(".manifest"), b"[" * 10**6)), "x")
 
 

@@ -35,7 +35,7 @@ POD: dict[str, Any] = {
 # What an API server does itself before it asks its policies, or after them.
 INEXPRESSIBLE = {
     "a namespace that nobody knows takes no pod": "API servers refuse a namespace that is absent",
-    "an unset number that becomes 1 is no change": "API servers set the default of the number",
+    "an unset number that becomes 1 is not a change": "API servers set the default of the number",
 }
 POLICIES = CasePolicies()
 

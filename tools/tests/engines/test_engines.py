@@ -21,7 +21,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Inexpressible
 from fairlead.engines.python.engine import PythonEngine
-from fairlead.policy import bundles, cases, policy_files
+from fairlead.policy import cases, intents, policy_files
 from fairlead.policy.cases import Case, Expect
 from fairlead.verification import comparison, verify
 from fairlead.verification.opa import OpaEngine
@@ -155,7 +155,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, old: str, n
         text = path.read_text()
         assert before in text
         path.write_text(text.replace(before, after))
-    monkeypatch.setattr(bundles, "folder", lambda: folder / "policies")
+    monkeypatch.setattr(intents, "builtin_folder", lambda: folder / "policies")
 
 
 def test_a_policy_that_refuses_its_own_output_fails(

@@ -16,7 +16,7 @@ from fairlead.common import files, paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.engines.gatekeeper import definition, installation, manifests, modules
 from fairlead.opa import cli
-from fairlead.policy import cases, new_policy
+from fairlead.policy import carried, cases, new_policy
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.instances import Instance
 from fairlead.policy.policy_set import PolicySet
@@ -61,7 +61,7 @@ def test_the_same_settings_give_the_same_objects() -> None:
 def test_a_template_has_the_modules_of_the_policies_themselves() -> None:
     bundle, active = every_intent()
     texts = {
-        text
+        carried.without_facts(text)
         for key, text in bundle.modules.items()
         if key.split(".")[0] not in ("intents", "namespaces", "settings")
     }
@@ -201,12 +201,11 @@ def test_render_prints_the_objects_in_the_order_in_which_to_apply_them(tmp_path:
 
 
 def refused(folder: Path, change: tuple[str, str], **settings: Any) -> str:
-    """How a new policy is refused, in whose module a text is replaced."""
+    """How a new policy is refused, in whose module or facts a text is replaced."""
     new_policy.policy("sample-policy", folder)
-    module = folder / "sample_policy" / "sample_policy.rego"
-    text = module.read_text()
-    assert change[0] in text
-    module.write_text(text.replace(*change))
+    own = [folder / "sample_policy" / name for name in ("sample_policy.rego", "intent.yaml")]
+    (changed,) = (path for path in own if change[0] in path.read_text())
+    changed.write_text(changed.read_text().replace(*change))
     given = Settings.model_validate({"pools": POOLS, **settings})
     with pytest.raises(UsageError) as error:
         engines.render("gatekeeper", PolicySet.load(given, folder))
@@ -239,7 +238,7 @@ def test_a_policy_about_what_gatekeeper_is_not_asked_about_is_refused(tmp_path: 
 
 def test_a_policy_that_patches_without_mutators_is_refused(tmp_path: Path) -> None:
     shown = refused(
-        tmp_path, ("operations: [CREATE", "webhooks: [mutating]\n#       operations: [CREATE")
+        tmp_path, ("operations: [CREATE", "webhooks: [mutating]\n    operations: [CREATE")
     )
     assert "sample-policy has no engines/gatekeeper.yaml" in shown
 

@@ -23,7 +23,7 @@ from webhook_process import HOUR, Served, serving, write_certificate
 from fairlead.cli.processes.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.engines.serving.connections import HEAD, listening
+from fairlead.engines.python.serving.connections import HEAD, listening
 from fairlead.opa.arguments import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 
@@ -158,8 +158,8 @@ def test_without_an_api_server_unknown_namespaces_are_refused_and_known_ones_are
         (b"{", {}, 400, "the review is not JSON"),
         (b"\xff\xfe", {}, 400, "the review is not JSON"),
         (b"", {}, 400, "the review is not JSON"),
-        (b'{"a": NaN}', {}, 400, "NaN is no number of JSON"),
-        (b'{"a": -Infinity}', {}, 400, "-Infinity is no number of JSON"),
+        (b'{"a": NaN}', {}, 400, "NaN is not a number of JSON"),
+        (b'{"a": -Infinity}', {}, 400, "-Infinity is not a number of JSON"),
         (b'{"a": 1e999}', {}, 400, "1e999 is too large"),
         (b"[" * 200_000, {}, 400, "the review is nested too deeply"),
         (b" " * (LARGEST_REVIEW + 1), {}, 413, f"has more than {LARGEST_REVIEW} bytes"),
@@ -337,7 +337,7 @@ def test_what_cannot_be_served_is_said_before_anything_starts(tmp_path: Path) ->
     write_certificate(tmp_path, ca, "first")
     settings = tmp_path / "fairlead.yaml"
     settings.write_text("{}")
-    assert "is no usable kubeconfig" in refused(tmp_path)
+    assert "is not a usable kubeconfig" in refused(tmp_path)
     with fake_apiserver.running() as api:
         api.kubeconfig(tmp_path)
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -276,7 +276,7 @@ def test_a_number_of_a_patch_may_be_longer_than_python_reads() -> None:
 
 def test_a_pipe_in_a_folder_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(InputError, match="is no file, but a pipe or a device"):
+    with pytest.raises(InputError, match="is not a file, but a pipe or a device"):
         review_files.read_folder(tmp_path)
 
 

@@ -161,13 +161,13 @@ class Canned:
         yield from ({"metadata": {"name": name}} for name in self.lists.pop(0))
 
     def events(
-        self, path: str, selector: object, since: str, *, opened: Any, **_: object
+        self, path: str, selector: object, since: str, *, on_open: Any, **_: object
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         self.since.append(since)
         answer = self.watches.pop(0)
         if isinstance(answer, ApiServerError):
             raise answer
-        opened()
+        on_open()
         for type_, version in answer:
             yield type_, {"metadata": {"name": f"n{version}", "resourceVersion": version}}
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fairlead.analysis.evaluate import ask
+from fairlead.admission.evaluate import ask
 from fairlead.clusters.embedded import volume
 from fairlead.common import waiting
 from fairlead.common.errors import InputError
@@ -107,7 +107,7 @@ def test_a_decision_is_logged_with_its_uid_and_no_secret(tmp_path: Path) -> None
         text = opa.log.read_text()
         assert SECRET not in text
         assert opa.token not in text
-        # The sidecar's own requests, of which there were many, are no decisions.
+        # The sidecar's own requests, of which there were many, are not decisions.
         assert text.count('"decision_id"') == 1
 
 

@@ -178,7 +178,7 @@ def test_the_host_is_verified_too(server: OpaServer) -> None:
 
 @pytest.mark.parametrize("cas", [b"", b"half", b"-----BEGIN CERTIFICATE-----\nAAAA\n", b"\xff"])
 def test_what_is_no_ca_is_refused(cas: bytes) -> None:
-    with pytest.raises(UsageError, match="no certificate"):
+    with pytest.raises(UsageError, match="is not a certificate"):
         OpaApi("https://127.0.0.1:1", cas=cas)
 
 

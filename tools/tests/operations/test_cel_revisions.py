@@ -11,7 +11,7 @@ import pytest
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import engine_names
 from fairlead.deployment.names import ENGINE_ANNOTATION, OBJECTS
-from fairlead.kube import clients, discovery
+from fairlead.kube import clients
 from fairlead.kube.discovery import Kind
 from fairlead.operations.strategies import admission_objects, cel
 from fairlead.operations.strategies.base import Revision
@@ -41,8 +41,7 @@ def test_a_cluster_without_these_kinds_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kinds = [Kind(f"{ADMISSION}/{version}", kind, "", False, ()) for version, kind in served]
-    monkeypatch.setattr(discovery, "kinds", lambda _: kinds)
-    monkeypatch.setattr(clients, "connect", lambda _: None)
+    monkeypatch.setattr(clients, "Objects", lambda _: SimpleNamespace(kinds=lambda: kinds))
     cluster = SimpleNamespace(kubeconfig=Path())
     operation: Any = SimpleNamespace(cluster=cluster, objects=None)
     with pytest.raises(UsageError, match=words):

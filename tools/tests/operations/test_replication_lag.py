@@ -56,6 +56,9 @@ def lacks(server: OpaServer, *namespaces: dict[str, Any], patience: float = 0.1)
     """The lag of OPA in a cluster with these namespaces."""
 
     class Listed:
+        def objects(self) -> Listed:
+            return self
+
         def namespaces(self) -> dict[str, Any]:
             return {namespace["metadata"]["name"]: namespace for namespace in namespaces}
 

@@ -142,33 +142,39 @@ def test_whatever_it_is_sent_it_answers_in_full_or_says_why_not() -> None:
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no time": ({"validFrom": None}, "spec.validFrom is missing: write a time such as"),
-    "no date": ({"validFrom": "tomorrow"}, 'spec.validFrom is "tomorrow", which is no time of RFC'),
-    "a number": ({"validUntil": 1795258800}, "spec.validUntil is 1795258800, which is no time"),
+    "no date": (
+        {"validFrom": "tomorrow"},
+        'spec.validFrom is "tomorrow", which is not a time of RFC',
+    ),
+    "a number": ({"validUntil": 1795258800}, "spec.validUntil is 1795258800, which is not a time"),
     "no zone": ({"validUntil": "2026-11-21T11:00:00"}, "spec.validUntil is"),
-    "no such day": ({"validFrom": "2026-02-29T00:00:00Z"}, "is no time of RFC 3339"),
+    "no such day": ({"validFrom": "2026-02-29T00:00:00Z"}, "is not a time of RFC 3339"),
     "a leap second": ({"validFrom": "2016-12-31T23:59:60Z"}, "a leap second: write the second"),
     "the end first": ({"validUntil": "2026-11-21T09:59:59Z"}, "access would end before it begins"),
     "no window": ({"validUntil": "2026-11-21T12:00:00+02:00"}, "which is not after spec.validFrom"),
     "no role": (
         {"roleRef": None},
-        "spec.roleRef is no role: it has a kind, one of ClusterRole, Role",
+        "spec.roleRef is not a role: it has a kind, one of ClusterRole, Role",
     ),
-    "a role's kind": ({"roleRef": {"kind": "Group", "name": "a"}}, "spec.roleRef is no role"),
-    "a role's path": ({"roleRef": {"kind": "Role", "name": "../a"}}, "spec.roleRef is no role"),
-    "a role's group": ({"roleRef": {"kind": "Role", "name": "a", "apiGroup": "b"}}, "is no role"),
-    "no subjects": ({"subjects": []}, "spec.subjects is no list with at least one subject"),
-    "subjects": ({"subjects": {"kind": "User"}}, "spec.subjects is no list"),
+    "a role's kind": ({"roleRef": {"kind": "Group", "name": "a"}}, "spec.roleRef is not a role"),
+    "a role's path": ({"roleRef": {"kind": "Role", "name": "../a"}}, "spec.roleRef is not a role"),
+    "a role's group": (
+        {"roleRef": {"kind": "Role", "name": "a", "apiGroup": "b"}},
+        "is not a role",
+    ),
+    "no subjects": ({"subjects": []}, "spec.subjects is not a list with at least one subject"),
+    "subjects": ({"subjects": {"kind": "User"}}, "spec.subjects is not a list"),
     "a robot": (
         {"subjects": [ALICE, {"kind": "Robot", "name": "r2"}]},
         'subjects: {"kind":"Robot"',
     ),
     "no name": (
         {"subjects": [{"kind": "User", "name": ""}]},
-        "is no subject: it is a User or Group",
+        "is not a subject: it is a User or Group",
     ),
-    "an account": ({"subjects": [{"kind": "ServiceAccount", "name": "A_b"}]}, "is no subject"),
-    "many": ({"subjects": [5] * 100_000}, "spec.subjects: 5 is no subject"),
-    "long": ({"subjects": [{"kind": "x" * 1_000_000}]}, "xxx... is no subject"),
+    "an account": ({"subjects": [{"kind": "ServiceAccount", "name": "A_b"}]}, "is not a subject"),
+    "many": ({"subjects": [5] * 100_000}, "spec.subjects: 5 is not a subject"),
+    "long": ({"subjects": [{"kind": "x" * 1_000_000}]}, "xxx... is not a subject"),
 }
 
 
@@ -228,7 +234,7 @@ def test_a_cluster_role_binding_takes_a_cluster_role_and_accounts_with_a_namespa
         asked.append({"request": question, "now": INSIDE})
     role, account, good = answers(asked)
     assert "it has a kind, one of ClusterRole, and" in role["status"]["conditions"][1]["message"]
-    assert "is no subject" in account["status"]["conditions"][1]["message"]
+    assert "is not a subject" in account["status"]["conditions"][1]["message"]
     (binding,) = good["children"]
     assert (binding["kind"], binding["metadata"]) == (
         "ClusterRoleBinding",
@@ -237,12 +243,12 @@ def test_a_cluster_role_binding_takes_a_cluster_role_and_accounts_with_a_namespa
 
 
 UNREADABLE = {
-    "input.parent is no object": [],
+    "input.parent is not an object": [],
     'the kind "Deployment": only TransientRoleBinding and': {"kind": "Deployment"},
-    "input.parent.metadata.name is no name": {"kind": "TransientRoleBinding", "metadata": {}},
-    "metadata.name is no name": {"kind": "TransientRoleBinding", **request()["parent"]["spec"]},
+    "input.parent.metadata.name is not a name": {"kind": "TransientRoleBinding", "metadata": {}},
+    "metadata.name is not a name": {"kind": "TransientRoleBinding", **request()["parent"]["spec"]},
     "the kind null:": {"metadata": {"name": "night"}},
-    "input.parent.metadata.namespace is no name": {
+    "input.parent.metadata.namespace is not a name": {
         "kind": "TransientRoleBinding",
         "metadata": {"name": "night", "namespace": 5},
     },

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.analysis import evaluate
-from fairlead.analysis.evaluate import Question
+from fairlead.admission import evaluate
+from fairlead.admission.evaluate import Question
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import webhooks

@@ -191,7 +191,7 @@ def test_a_value_of_a_parameter_that_makes_no_request_is_told_with_the_place(
         (
             f"{POD}parameters:\n  type: 1",
             3,
-            "parameters.type is no JSON Schema: 1 is not valid",
+            "parameters.type is not JSON Schema: 1 is not valid",
         ),
         ("requests: [{\n", 2, "is not valid YAML"),
         (f"{POD}writtenFor: [opa]", 2, "writtenFor[0] is 'opa': write 'cel'"),

@@ -262,7 +262,7 @@ def test_a_module_that_names_no_requests_is_a_library() -> None:
 
 def test_a_schema_of_parameters_that_is_none_is_a_mistake() -> None:
     text = "# METADATA\n# custom: {parameters: {type: 1}, requests: [{}]}\npackage x\n"
-    with pytest.raises(InputError, match=r"x:1: METADATA: custom\.parameters\.type is no JSON"):
+    with pytest.raises(InputError, match=r"x:1: METADATA: custom\.parameters\.type is not JSON"):
         carried.of_module(text, "x")
 
 

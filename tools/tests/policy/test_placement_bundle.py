@@ -11,7 +11,7 @@ import pytest
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.policy import staging, tables, usage
+from fairlead.policy import joining, staging, tables, usage
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -73,9 +73,14 @@ def test_the_folder_of_the_policies_is_a_bundle(tmp_path: Path, query: str) -> N
 
 
 def test_each_file_needs_only_those_before_it() -> None:
-    """Sidecars load one file at a time, and kube-mgmt tries again but twice."""
-    modules = PolicySet.load(WANTED).modules
-    keys = sorted(key for key in modules if key.startswith(("lib.", "placement.")))
+    """Sidecars load one file at a time, and kube-mgmt tries again but twice. A deployment joins
+    the modules of a package.
+    """
+    every = PolicySet.load(WANTED).modules
+    modules = joining.join(
+        {key: text for key, text in every.items() if key.startswith(("lib.", "placement."))}
+    )
+    keys = sorted(modules)
     assert len(keys) > 12
     for number in range(1, len(keys) + 1):
         loaded = {key: modules[key] for key in keys[:number]}

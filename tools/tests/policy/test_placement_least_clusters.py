@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from placement_answers import answers
 
-from fairlead.analysis import replica_division
+from fairlead.placement import replica_division
 
 WEIGHTS = (0.1, 0.2, 1, 3, 10)
 NAMES = ("a", "b", "c", "d")

@@ -44,7 +44,7 @@ def place(package: str, target: str, text: str) -> None:
 
 
 def named(package: str) -> str:
-    """The program of a package: the last part of its path that is no major version."""
+    """The program of a package: the last part of its path that is not a major version."""
     return next(part for part in reversed(package.split("/")) if not re.fullmatch(r"v\d+", part))
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.analysis import replica_division
-from fairlead.analysis.place import WORKLOADS, Placement, Result, kind_of
 from fairlead.common.files import Document
+from fairlead.placement import replica_division
+from fairlead.placement.decisions import WORKLOADS, Placement, Result, kind_of
 
 
 def placement(
@@ -34,7 +34,7 @@ def placement(
 
 
 def result(*parts: Placement | Mapping[str, Any]) -> Result:
-    """What was read: placements, and manifests that are no workloads."""
+    """What was read: placements, and manifests that are not workloads."""
     return Result(
         [
             (part.document, part)

@@ -213,7 +213,9 @@ def test_what_changes_is_told_once_and_the_rest_not(desired: Desired) -> None:
     )
     desired.apply(POLICIES, False, own)
     desired.replace(POLICIES, [own])
-    assert not desired.changed.is_set(), "our own annotation is no change of what OPA should hold"
+    assert not desired.changed.is_set(), (
+        "our own annotation is not a change of what OPA should hold"
+    )
     stored = desired.config_map(("fairlead", "rules"))
     assert stored is not None
     assert (stored.annotations, stored.resource_version) == ({STATUS: "x"}, "2")

@@ -65,8 +65,11 @@ def test_a_document_that_a_policy_shadows_is_told_by_name(world: World) -> None:
         "# c\npackage # d\n  system\nx := 1",
         'package system["logs"]\nmask := {"x"}',
         "\ufeffpackage system\nmain := 2",
-        "package system\n"
-        + "\n".join(f"x{number} if input.x == {number}" for number in range(30_000)),
+        pytest.param(
+            "package system\n"
+            + "\n".join(f"x{number} if input.x == {number}" for number in range(30_000)),
+            id="30,000 rules",  # a test's name is a variable of the processes that it starts
+        ),
     ],
 )
 def test_the_package_system_is_defined_by_its_own_config_map_alone(world: World, text: str) -> None:

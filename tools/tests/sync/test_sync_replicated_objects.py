@@ -53,7 +53,7 @@ def test_a_load_too_large_for_one_request_comes_in_pieces(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "PIECE", 1000)
-    monkeypatch.setattr(stores.pieces, "__kwdefaults__", {"most": 1000, "operations": 5})
+    monkeypatch.setattr(stores.pieces, "__kwdefaults__", {"limit": 1000, "operations": 5})
     names = {f"n{number}": {"agentpool": "p"} for number in range(40)}
     pods = {(f"n{number % 3}", f"p{number}"): {"spec": "x" * 100} for number in range(40)}
     sent: list[int] = []

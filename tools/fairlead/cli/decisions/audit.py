@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fairlead.analysis import audit as library
+from fairlead.admission import audit as library
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped

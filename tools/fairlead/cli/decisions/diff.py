@@ -9,8 +9,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fairlead.analysis import diff as library
-from fairlead.analysis.batch import described
+from fairlead.admission import diff as library
+from fairlead.admission.batch import described
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped

@@ -11,8 +11,8 @@ import click
 import yaml
 from rich.console import Console
 
-from fairlead.analysis import asked, evaluate, gate
-from fairlead.analysis.evaluate import Answer, Question
+from fairlead.admission import asked, evaluate, gate
+from fairlead.admission.evaluate import Answer, Question
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import gate_report
@@ -78,7 +78,7 @@ def command(
     checkout. With --fail-on, several files or a FOLDER: list what is refused or warned about.
 
     A FILE holds AdmissionReviews or manifests, as JSON or YAML; - is standard input. Of a FOLDER,
-    all .yaml, .yml and .json files are read, except hidden ones; what is no Kubernetes object is
+    all .yaml, .yml and .json files are read, except hidden ones; what is not a Kubernetes object is
     skipped. The policies know a namespace by its manifest, if it is among the files, or by
     --namespace-labels or --live.
 

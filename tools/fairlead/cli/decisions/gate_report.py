@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from fairlead.analysis import gate
-from fairlead.analysis.gate import Report, Verdict
+from fairlead.admission import gate
+from fairlead.admission.gate import Report, Verdict
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped
 
@@ -20,11 +20,11 @@ def emit(report: Report, output: str) -> None:
     """Print the report in the format `output`, and what makes it uncertain to stderr."""
     # Imported here, as these two libraries take as long to load as a gate needs to decide.
     if output == "junit":
-        from fairlead.analysis import junit
+        from fairlead.admission import junit
 
         out.line(junit.document(report))
     elif output == "sarif":
-        from fairlead.analysis import sarif
+        from fairlead.admission import sarif
 
         out.line(json.dumps(sarif.document(report), indent=2))
     else:

@@ -252,4 +252,4 @@ def _time(text: str | None) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"--from: {text!r} is no time such as 2026-11-24T09:00") from error
+        raise UsageError(f"--from: {text!r} is not a time such as 2026-11-24T09:00") from error

@@ -123,7 +123,7 @@ def _url(_: click.Context, __: click.Parameter, value: str) -> str:
     except ValueError:
         is_valid = False
     if not is_valid:
-        raise UsageError(f"--url: {value!r} is no URL such as https://policies.example.com")
+        raise UsageError(f"--url: {value!r} is not a URL such as https://policies.example.com")
     return value
 
 
@@ -268,7 +268,7 @@ def _instant(text: str | None) -> datetime | None:
         path = Path(text)
         if not path.is_file():
             raise UsageError(
-                f"--signed-since: {text!r} is no time such as 2026-11-24T09:00Z, and no file"
+                f"--signed-since: {text!r} is not a time such as 2026-11-24T09:00Z, and no file"
             ) from error
         signed = archives.read(path).signed
         if signed is None:

@@ -9,16 +9,16 @@ import click
 import yaml
 from rich.console import Console
 
-from fairlead.analysis import place
-from fairlead.analysis.place import Placement, Result
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.placement import place_formats, place_options, place_reports, place_watch
 from fairlead.common import files
 from fairlead.common.progress import Progress
+from fairlead.placement import decisions
+from fairlead.placement.decisions import Placement, Result
 
 if TYPE_CHECKING:
-    from fairlead.federation.hosts import Host
+    from fairlead.placement.hosts import Host
 
 _ANNOTATIONS = "annotations"
 _COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
@@ -62,9 +62,9 @@ def command(
         inputs = (
             _in_host(host, execution.selector, progress)
             if host
-            else place.read(paths, data_sources, progress=progress)
+            else decisions.read(paths, data_sources, progress=progress)
         )
-        result = place.decide(inputs, folder=policies_folder, progress=progress)
+        result = decisions.decide(inputs, folder=policies_folder, progress=progress)
     if host and execution.applied:
         return _apply(result, host)
     if output == _ANNOTATIONS:
@@ -88,9 +88,9 @@ def _emit_annotated(result: Result) -> None:
     place_reports.emit_errors(result)
 
 
-def _in_host(host: Host, selector: str, progress: Progress) -> place.Inputs:
+def _in_host(host: Host, selector: str, progress: Progress) -> decisions.Inputs:
     """What the host cluster has now. Raises UsageError."""
-    from fairlead.federation import host_inputs
+    from fairlead.placement import host_inputs
 
     with host_inputs.followed(host, selector) as inputs:
         return inputs.read(progress)
@@ -98,7 +98,7 @@ def _in_host(host: Host, selector: str, progress: Progress) -> place.Inputs:
 
 def _apply(result: Result, host: Host) -> int:
     """Apply Karmada's policies in the host cluster. Returns the exit code."""
-    from fairlead.federation import karmada_policies
+    from fairlead.placement import karmada_policies
 
     place_reports.emit_errors(result)
     with out.progress() as progress:
@@ -115,7 +115,7 @@ def _data(placement: Placement) -> dict[str, Any]:
         "file": str(files.shown(placement.document.path)),
         "line": placement.document.line(()),
         "kind": manifest["kind"],
-        "namespace": place.namespace_of(metadata),
+        "namespace": decisions.namespace_of(metadata),
         "name": metadata.get("name"),
         "clusters": {
             name: {

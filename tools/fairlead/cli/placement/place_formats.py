@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from fairlead.analysis.place import Result
 from fairlead.cli import output as out
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
-from fairlead.federation import argocd, karmada
+from fairlead.placement import argocd, karmada
+from fairlead.placement.decisions import Result
 
 KARMADA, ARGOCD = "karmada", "argocd"
 FORMATS = (KARMADA, ARGOCD)

@@ -17,7 +17,7 @@ from fairlead.cli.placement import place_formats
 from fairlead.common.errors import UsageError
 
 if TYPE_CHECKING:
-    from fairlead.federation.hosts import Host
+    from fairlead.placement.hosts import Host
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Execution:
     def host(self) -> Host | None:
         """The host cluster; None without one. Raises UsageError, InputError."""
         # Here, as the Kubernetes client takes longer to load than OPA to decide.
-        from fairlead.federation.hosts import Host
+        from fairlead.placement.hosts import Host
 
         return Host.of_context(self.host_context, self.kubeconfig) if self.host_context else None
 

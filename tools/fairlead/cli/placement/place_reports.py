@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from fairlead.analysis.place import Result
 from fairlead.cli import output as out
+from fairlead.placement.decisions import Result
 
 if TYPE_CHECKING:
-    from fairlead.federation.karmada_policies import Report
+    from fairlead.placement.karmada_policies import Report
 
 _COLUMNS = ("cluster", "kind", "namespace", "name", "action")
 

@@ -14,9 +14,9 @@ from fairlead.cli.placement.place_options import Execution
 from fairlead.common.errors import FairleadError
 
 if TYPE_CHECKING:
-    from fairlead.federation.changes import Change
-    from fairlead.federation.hosts import Host
-    from fairlead.federation.watching import Decision, Watch
+    from fairlead.placement.changes import Change
+    from fairlead.placement.hosts import Host
+    from fairlead.placement.watching import Decision, Watch
 
 _COLUMNS = ("application", "from", "to", "replicas", "costBefore", "costAfter")
 
@@ -43,9 +43,9 @@ def run(
     first.
     """
     # Here, as the Kubernetes client takes longer to load than OPA to decide.
-    from fairlead.federation import host_inputs
-    from fairlead.federation.file_inputs import FileInputs
-    from fairlead.federation.watching import Watch
+    from fairlead.placement import host_inputs
+    from fairlead.placement.file_inputs import FileInputs
+    from fairlead.placement.watching import Watch
 
     with ExitStack() as stack:
         host = execution.host()
@@ -81,7 +81,7 @@ def _show(decision: Decision, output: str, before: _Printed) -> None:
 
 def _apply(watch: Watch, decision: Decision, host: Host, before: _Printed) -> _Printed:
     """Carry out the decision in the host cluster; `before` is what the last call returned."""
-    from fairlead.federation import karmada_policies
+    from fairlead.placement import karmada_policies
 
     try:
         report = karmada_policies.keep(decision.result, host, progress=out.plain())

@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from fairlead.analysis import object_trees, place, queries, request_files
-from fairlead.analysis.queries import Query
+from fairlead.admission import request_files
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.placement import csv_rows
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
+from fairlead.placement import decisions, object_trees, queries
+from fairlead.placement.queries import Query
 
 
 @click.command()
@@ -84,7 +85,7 @@ def command(
     documents, _ = request_files.documents(paths)
     with out.progress() as progress:
         data = (
-            place.opa_data(data_sources, documents, progress=progress)
+            decisions.opa_data(data_sources, documents, progress=progress)
             if query.about_placement
             else None
         )

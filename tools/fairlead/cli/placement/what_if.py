@@ -9,12 +9,12 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fairlead.analysis import what_if
-from fairlead.analysis.place import Placement
-from fairlead.analysis.what_if import Changes, Comparison
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import files
+from fairlead.placement import what_if
+from fairlead.placement.decisions import Placement
+from fairlead.placement.what_if import Changes, Comparison
 
 
 @click.command()

@@ -123,7 +123,7 @@ class ControlPlane:
             "service-account-key-file": pki.signing_key,
             "service-account-signing-key-file": pki.signing_key,
             "service-cluster-ip-range": SERVICE_CIDR,
-            # The Service `kubernetes` would point at loopback, which is no valid endpoint.
+            # The Service `kubernetes` would point at loopback, which is not a valid endpoint.
             "endpoint-reconciler-type": "none",
             # At that address it finds kwok, which says at once that it has no logs.
             "kubelet-preferred-address-types": "ExternalDNS",

@@ -22,7 +22,7 @@ from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 
-# How an API server words that an expression failed, which is no decision.
+# How an API server words that an expression failed, which is not a decision.
 _FAILED = re.compile(r"resulted in error|failed expression|failed to|cost limit|compilation error")
 
 

@@ -26,7 +26,7 @@ def reason(case: Case, policies: CasePolicies) -> str | None:
 
 def outcome(case: Case, outcome: Outcome, failed: re.Pattern[str]) -> Outcome:
     """The outcome of a case, of which policies in CEL were part. A message that matches `failed`
-    says that a policy failed: that refuses the request, but it is no decision.
+    says that a policy failed: that refuses the request, but it is not a decision.
     """
     if not isinstance(outcome, Decision) or outcome.allowed:
         return outcome

@@ -77,7 +77,7 @@ def _request(instance: Instance, name: str | None) -> Request:
         if request.name == name and len(request.kinds) == 1:
             return request
     raise InputError(
-        instance.intent.source, f"requests: none is named {name} and has just one kind"
+        instance.intent.source, f"requests: no request is named {name} and has just one kind"
     )
 
 

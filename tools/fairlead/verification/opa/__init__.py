@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fairlead.analysis import evaluate
-from fairlead.analysis.evaluate import Answer, Question
+from fairlead.admission import evaluate
+from fairlead.admission.evaluate import Answer, Question
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Outcome, Undecided

@@ -50,7 +50,7 @@ _review := {
 	"parameters": input.parameters,
 }
 
-# A helper, because `not` of an undefined value that holds a field is no violation.
+# A helper, because `not` of an undefined value that holds a field is not a violation.
 _decided if is_boolean(_answer.allowed)
 
 # Gatekeeper also shows a deleted object as the new one. What it reviews outside of webhooks, as `gator` does, has no

@@ -25,13 +25,12 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead.engines.python import decisions, reviews
 from fairlead.engines.python.decisions import Policies
-from fairlead.engines.python.serving import metrics
+from fairlead.engines.python.serving import bodies, metrics
+from fairlead.engines.python.serving.bodies import UnreadableError
+from fairlead.engines.python.serving.connections import GRACE
 from fairlead.engines.python.serving.deployed import Deployed
+from fairlead.engines.python.serving.namespaces import Labels, Namespaces
 from fairlead.engines.python.serving.reports import Reports
-from fairlead.engines.serving import bodies
-from fairlead.engines.serving.bodies import UnreadableError
-from fairlead.engines.serving.connections import GRACE
-from fairlead.engines.serving.namespaces import Labels, Namespaces
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 from uvicorn.supervisors import Multiprocess
 
 from fairlead.engines.python import decisions
+from fairlead.engines.python.serving import connections
 from fairlead.engines.python.serving.application import Application
 from fairlead.engines.python.serving.metrics import FOLDER_VARIABLE, WATCHED
-from fairlead.engines.serving import connections
-from fairlead.engines.serving.namespaces import Namespaces
+from fairlead.engines.python.serving.namespaces import Namespaces
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.sync.server_certificates import Certificate

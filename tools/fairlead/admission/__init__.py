@@ -1,0 +1,2 @@
+"""Decides about the requests of one cluster without changing it, for `fairlead eval`, `audit` and
+`diff`."""

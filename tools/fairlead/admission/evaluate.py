@@ -1,0 +1,349 @@
+"""Decides on single requests with `opa eval` and explains the decisions, for `fairlead eval` and
+the conformance cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fairlead.admission import asked, request_files
+from fairlead.admission.asked import Asked, Webhooks
+from fairlead.common.errors import UsageError
+from fairlead.common.progress import Progress
+from fairlead.kube import admission_reviews, labels
+from fairlead.opa import cli
+from fairlead.policy import bundles, tables
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
+
+NO_ANSWER = (
+    "the policies give no answer (data.system.main is undefined), which an API server "
+    "treats as a refusal"
+)
+
+# OPA asks the sidecar about a namespace that it does not hold or that has no pool. The sidecar is
+# mocked, so that no evaluation opens a connection.
+_ENVIRONMENT = {"env": {"FAIRLEAD_NAMESPACES_URL": "mocked", "FAIRLEAD_CA_FILE": "mocked"}}
+_NOBODY_KNOWS = {"status_code": 404, "body": {}}
+
+# `again` is the decision on the patched object, which an API server may ask for, too
+# (reinvocationPolicy IfNeeded). The values after `with` are plain variables on purpose: with
+# `question.review` there, OPA 1.22 leaves the whole comprehension empty.
+_MODULE = """
+package fairlead_evaluate
+
+answers := [answer | some question in data.fairlead_questions; answer := _answer(question)]
+
+_answer(question) := object.union({"first": first, "again": _again(question, first)}, details) if {
+	review := question.review
+	namespaces := question.namespaces
+	settings := question.settings
+	requests := question.requests
+	refusals := question.refusals
+	lookup := question.lookup
+	first := _main(review, namespaces, settings, requests, refusals, lookup)
+	details := _details with input as review
+		with data.kubernetes.namespaces as namespaces
+		with data.settings as settings
+		with data.intents.requests as requests
+		with data.intents.refusals as refusals
+		with opa.runtime as data.fairlead_environment
+		with http.send as lookup
+}
+
+_details := {"explanation": _explanation, "patching": _patching}
+
+_patching := [intent | some intent, decision in data.system._decisions; count(decision.patch) > 0]
+
+_explanation := {sentence | some intent in _explained; some sentence in data.intents.explanations[intent]} if not data.review.reduced
+
+# No intent is asked about such an object.
+_explanation := {"the object is too large to be judged"} if data.review.reduced
+
+# If no intent has a say in such requests, each says why not.
+_explained := data.scope.concerned if count(data.scope.concerned) > 0
+
+_explained := data.intents.names if count(data.scope.concerned) == 0
+
+_main(review, namespaces, settings, requests, refusals, lookup) := answer if {
+	answer := data.system.main with input as review
+		with data.kubernetes.namespaces as namespaces
+		with data.settings as settings
+		with data.intents.requests as requests
+		with data.intents.refusals as refusals
+		with opa.runtime as data.fairlead_environment
+		with http.send as lookup
+} else := null
+
+_again(question, first) := _main(patched, question.namespaces, question.settings, question.requests, question.refusals, question.lookup) if {
+	operations := json.unmarshal(base64.decode(first.response.patch))
+	object := json.patch(question.review.request.object, operations)
+	patched := json.patch(question.review, [{"op": "replace", "path": "/request/object", "value": object}])
+} else := null
+"""  # noqa: E501
+
+
+@dataclass(frozen=True)
+class Question:
+    """One AdmissionReview, and the settings and data of OPA for it.
+
+    `namespaces` is data.kubernetes.namespaces, name -> object. `unreplicated` has the namespaces
+    that only a lookup finds. `data` is what OPA has besides, at the top of its data.
+    """
+
+    review: Any
+    settings: Settings
+    namespaces: Mapping[str, Any]
+    unreplicated: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A decision. `object` is the object after the patch, None if it is refused or deleted.
+
+    `review` is OPA's answer, None if there was none. `again` is its answer to the patched object,
+    None without a patch. `explanation` are sentences with the reasons.
+
+    `patching` are the intents that the patch comes from.
+
+    If OPA is not `asked`, the API server decides alone: it admits the object as it is, or refuses
+    it. `reason` says why OPA is not asked; see Asked.
+    """
+
+    allowed: bool
+    message: str
+    warnings: tuple[str, ...]
+    patch: tuple[dict[str, Any], ...]
+    object: Any
+    explanation: tuple[str, ...]
+    review: dict[str, Any] | None
+    again: dict[str, Any] | None
+    patching: tuple[str, ...] = ()
+    asked: bool = True
+    reason: str = ""
+
+
+def ask(questions: Sequence[Question], policies: PolicySet, progress: Progress) -> list[Answer]:
+    """The decisions by the policies, in the order of `questions`, under the settings of each.
+
+    Raises FairleadError if OPA fails on any of them, or if its patch cannot be applied.
+    """
+    if not questions:
+        return _decide(_prepare(policies), [], progress)  # raises if policies are wrong
+    by_settings: dict[str, _Prepared] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    prepared: list[_Prepared] = []
+    for number, question in enumerate(questions):
+        key = question.settings.model_dump_json()
+        if key not in by_settings:
+            by_settings[key] = _prepare(policies.under(question.settings))
+        prepared.append(by_settings[key])
+        data_text = json.dumps(question.data, sort_keys=True)
+        groups.setdefault((*prepared[number].instances, data_text), []).append(number)
+    answers: dict[int, Answer] = {}
+    for numbers in groups.values():
+        pairs = [(questions[number], prepared[number]) for number in numbers]
+        answers |= zip(numbers, _decide(prepared[numbers[0]], pairs, progress), strict=True)
+    return [answers[number] for number in range(len(questions))]
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """The policies with settings, what policies read of these, and the names of the instances of
+    intents with their packages.
+    """
+
+    modules: Mapping[str, str]
+    documents: dict[str, Any]
+    instances: tuple[str, ...]
+
+
+def _prepare(policies: PolicySet) -> _Prepared:
+    active = policies.active
+    documents = {
+        "settings": bundles.settings_document(policies.settings, active),
+        "requests": tables.requests(active),
+        "refusals": tables.refusals(active),
+    }
+    return _Prepared(
+        policies.modules,
+        documents,
+        tuple(f"{instance.name} {instance.intent.package}" for instance in active),
+    )
+
+
+def _decide(
+    policies: _Prepared, pairs: Sequence[tuple[Question, _Prepared]], progress: Progress
+) -> list[Answer]:
+    """The decisions on questions with the same data, whose settings have the instances of intents
+    that `policies` has. Each question brings its own settings, by `with`.
+    """
+    data = {
+        **(pairs[0][0].data if pairs else {}),
+        "fairlead_environment": _ENVIRONMENT,
+        "fairlead_questions": [
+            {
+                "review": question.review,
+                **prepared.documents,
+                "namespaces": question.namespaces,
+                "lookup": _lookup(question),
+            }
+            for question, prepared in pairs
+        ],
+    }
+    modules = {**policies.modules, "fairlead_evaluate.rego": _MODULE}
+    answers = cli.evaluate(
+        "data.fairlead_evaluate.answers", modules=modules, data=data, progress=progress
+    )
+    return [_read(question, answer) for (question, _), answer in zip(pairs, answers, strict=True)]
+
+
+def evaluate(
+    path: Path,
+    *,
+    policies: PolicySet,
+    namespace: str | None = None,
+    namespace_labels: Mapping[str, str] | None = None,
+    namespaces: Mapping[str, Any] | None = None,
+    webhooks: Webhooks | None = None,
+    operation: str | None = None,
+    progress: Progress,
+) -> list[tuple[Question, Answer]]:
+    """The decision for each AdmissionReview or manifest of the file `path`, in its order.
+
+    OPA decides only on requests that an API server asks it about. `webhooks` are those of the
+    cluster; None for those that a deployment of the policies brings. See
+    fairlead.admission.request_files.read for the other arguments and errors.
+    """
+    if webhooks is None:
+        webhooks = asked.rendered(policies)
+    foreign = (asked.RENDERED,) if namespaces is not None and not webhooks.deployed else ()
+    inputs = request_files.read(
+        [path],
+        namespace=namespace,
+        namespace_labels=namespace_labels,
+        namespaces=namespaces,
+        operation=operation,
+    )
+    questions = [
+        Question(request.review, policies.settings, inputs.namespaces)
+        for request in inputs.requests
+    ]
+    admissions = asked.ask(
+        webhooks,
+        [question.review for question in questions],
+        inputs.namespaces,
+        complete=namespaces is not None,
+        progress=progress,
+    )
+    decided = [
+        replace(question, review=admission.question(question.review))
+        for question, admission in zip(questions, admissions, strict=True)
+        if admission.asked
+    ]
+    answers = iter(ask(decided, policies, progress) if decided else ())
+    evaluated = []
+    for request, question, admission in zip(inputs.requests, questions, admissions, strict=True):
+        if admission.asked:
+            answer = _admitted(next(answers), question, admission)
+            note = request_files.unknown(inputs, request, live=namespaces is not None)
+            explanation = (*answer.explanation, *([note] if note else []), *foreign)
+            answer = replace(
+                answer, explanation=explanation, reason=answer.reason or admission.reason
+            )
+        else:
+            answer = replace(without_opa(question, admission), explanation=foreign)
+        evaluated.append((question, answer))
+    return evaluated
+
+
+def _admitted(answer: Answer, question: Question, admission: Asked) -> Answer:
+    """What the API server makes of OPA's answer: it accepts no patch from a validating webhook."""
+    unpatched, error = admission.unpatched(answer.patching)
+    if not unpatched:
+        return answer
+    manifest = question.review["request"].get("object")
+    if error:
+        return replace(answer, allowed=False, message=error, patch=(), object=None)
+    dropped = (
+        f"the API server drops the patch of {', '.join(sorted(unpatched))}: no mutating webhook"
+    )
+    return replace(answer, patch=(), object=manifest, reason=f"{dropped} asks for it")
+
+
+def without_opa(question: Question, admission: Asked) -> Answer:
+    """The API server's own decision on a request that it does not ask OPA about."""
+    manifest = None if admission.refused else question.review["request"].get("object")
+    return Answer(
+        allowed=not admission.refused,
+        message=admission.reason if admission.refused else "",
+        warnings=(),
+        patch=(),
+        object=manifest,
+        explanation=(),
+        review=None,
+        again=None,
+        asked=False,
+        reason=admission.reason,
+    )
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """Parse labels of the form `key=value,key=value`; an empty text has none. Raises UsageError if
+    the text is invalid.
+    """
+    parsed: dict[str, str] = {}
+    for pair in text.split(",") if text.strip() else ():
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise UsageError(
+                f"--namespace-labels: {pair.strip()!r} is not a label: write key=value, separated "
+                "by commas"
+            )
+        if key in parsed:
+            raise UsageError(f"--namespace-labels: {key!r} is given twice: leave one of them out")
+        try:
+            parsed[labels.check_key(key)] = labels.check_value(value)
+        except ValueError as error:
+            raise UsageError(f"--namespace-labels: {error}") from error
+    return parsed
+
+
+def _lookup(question: Question) -> dict[str, Any]:
+    """The sidecar's answer to a lookup of the question's namespace."""
+    request = question.review.get("request") if isinstance(question.review, dict) else None
+    name = request.get("namespace") if isinstance(request, dict) else None
+    namespaces = {**question.namespaces, **(question.unreplicated or {})}
+    return (
+        {"status_code": 200, "body": namespaces[name]}
+        if isinstance(name, str) and name in namespaces
+        else _NOBODY_KNOWS
+    )
+
+
+def _read(question: Question, answer: Mapping[str, Any]) -> Answer:
+    first, explanation = answer["first"], tuple(sorted(answer["explanation"]))
+    if first is None:
+        return Answer(False, NO_ANSWER, (), (), None, explanation, None, None)
+    response = first["response"]
+    patch = tuple(admission_reviews.patch_of(first))
+    after = None
+    if response["allowed"]:
+        request = question.review.get("request")
+        after = request.get("object") if isinstance(request, dict) else None
+        after = admission_reviews.apply(patch, after) if patch else after
+    return Answer(
+        allowed=response["allowed"],
+        message=response.get("status", {}).get("message", ""),
+        warnings=tuple(response.get("warnings", ())),
+        patch=patch,
+        object=after,
+        explanation=explanation,
+        review=first,
+        again=answer["again"],
+        patching=tuple(answer["patching"]) if patch else (),
+    )

@@ -1,0 +1,251 @@
+"""Decides on all AdmissionReviews and manifests of files and folders, and says which of them fail a
+check, for `fairlead eval` as a gate in CI and before commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fairlead.admission import asked, batch, request_files
+from fairlead.admission.asked import Asked, Webhooks
+from fairlead.admission.batch import Decision, described
+from fairlead.admission.request_files import Inputs, Request
+from fairlead.common.errors import InputError
+from fairlead.common.progress import Progress
+from fairlead.kube import admission_reviews
+from fairlead.kube.admission_reviews import Subject
+from fairlead.policy.policy_set import PolicySet
+from fairlead.programs import toolchain
+from fairlead.settings.models import Settings
+
+REFUSED = "refused"
+WARNED = "warned"
+CHANGED = "changed"
+FINDINGS = (REFUSED, WARNED, CHANGED)
+"""What the policies can do with an object, the gravest first."""
+
+ADMITTED = "admitted"
+OUTCOMES = (*FINDINGS, ADMITTED)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one intent does with an object: a refusal, a warning, or its patch as text.
+
+    `intent` is None for a request that cannot be read, on which no intent decides.
+    """
+
+    finding: str
+    intent: str | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision on one object. `line` counts from 1; None if it is not known.
+
+    `findings` are sorted, the gravest first. `failed` says whether one of them fails the gate.
+    """
+
+    path: Path
+    line: int | None
+    subject: Subject
+    findings: tuple[Finding, ...]
+    failed: bool
+    patch: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def outcome(self) -> str:
+        """One of OUTCOMES: the gravest finding."""
+        return self.findings[0].finding if self.findings else ADMITTED
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdicts in the order of the input.
+
+    `fail_on` are the findings that fail the gate, `skipped` counts the documents in folders that
+    are not Kubernetes objects, `files` the files with objects. `unknown` are the namespaces that
+    nothing describes, although they have pods or templates; `warnings` are sentences about them.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    fail_on: tuple[str, ...]
+    files: int
+    skipped: int
+    unknown: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def failed(self) -> int:
+        """The number of objects that fail the gate."""
+        return sum(verdict.failed for verdict in self.verdicts)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of objects with each of OUTCOMES."""
+        counts = Counter(verdict.outcome for verdict in self.verdicts)
+        return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+
+def check(
+    paths: Sequence[Path],
+    *,
+    policies: PolicySet,
+    fail_on: Collection[str] = (),
+    namespace: str | None = None,
+    namespace_labels: Mapping[str, str] | None = None,
+    namespaces: Mapping[str, Any] | None = None,
+    webhooks: Webhooks | None = None,
+    operation: str | None = None,
+    progress: Progress,
+) -> Report:
+    """Decide on everything in `paths` (files, folders, files.STDIN), in a few processes of OPA.
+
+    An object whose findings have one of `fail_on` (of FINDINGS) fails the gate. What API servers do
+    not ask OPA about is admitted, or refused by themselves. `webhooks` are those of the cluster;
+    None for those that a deployment of the policies brings. See
+    fairlead.admission.request_files.read for the other arguments and errors.
+
+    Raises InputError if there is nothing to decide on, FairleadError if OPA fails.
+    """
+    inputs = request_files.read(
+        paths,
+        namespace=namespace,
+        namespace_labels=namespace_labels,
+        namespaces=namespaces,
+        operation=operation,
+    )
+    live = namespaces is not None
+    if not inputs.requests:
+        raise InputError(
+            ", ".join(str(path) for path in paths),
+            "holds no AdmissionReview and no manifest in a .yaml, .yml or .json file: name another "
+            "file or folder",
+        )
+    # A build takes minutes, the decisions less than seconds.
+    toolchain.ensure(["opa", toolchain.MATCHER], progress)
+    admissions = asked.ask(
+        asked.rendered(policies) if webhooks is None else webhooks,
+        [request.review for request in inputs.requests],
+        inputs.namespaces,
+        complete=live,
+        progress=Progress(),
+    )
+    pairs = list(zip(inputs.requests, admissions, strict=True))
+    concerned = [request for request, admission in pairs if admission.asked]
+    decisions = iter(
+        batch.decide(
+            [admission.question(request.review) for request, admission in pairs if admission.asked],
+            modules=policies.modules,
+            kubernetes={"namespaces": inputs.namespaces},
+            progress=Progress(),
+        )
+    )
+    verdicts = [
+        _verdict(
+            inputs,
+            request,
+            next(decisions).admitted(admission),
+            policies.settings,
+            fail_on,
+            live=live,
+        )
+        if admission.asked
+        else _not_asked(request, admission, fail_on)
+        for request, admission in pairs
+    ]
+    unknown = _unknown(inputs, concerned)
+    return Report(
+        verdicts=tuple(verdicts),
+        fail_on=tuple(finding for finding in FINDINGS if finding in fail_on),
+        files=inputs.files,
+        skipped=inputs.skipped,
+        unknown=unknown,
+        warnings=tuple(_advice(name, live=live) for name in unknown),
+    )
+
+
+def _verdict(
+    inputs: Inputs,
+    request: Request,
+    decision: Decision,
+    settings: Settings,
+    fail_on: Collection[str],
+    *,
+    live: bool,
+) -> Verdict:
+    findings = tuple(_findings(decision, settings))
+    notes: tuple[str, ...] = ()
+    if request.namespace is not None and request.namespace not in inputs.namespaces:
+        notes = (_advice(request.namespace, live=live),)
+        findings = tuple(
+            replace(finding, message=f"{finding.message}; {notes[0]}")
+            if finding.finding == REFUSED
+            else finding
+            for finding in findings
+        )
+    return Verdict(
+        path=request.path,
+        line=request.line,
+        subject=admission_reviews.subject(request.review),
+        findings=findings,
+        failed=any(finding.finding in fail_on for finding in findings),
+        patch=decision.patch,
+        notes=notes,
+    )
+
+
+def _findings(decision: Decision, settings: Settings) -> Iterator[Finding]:
+    """What each intent does with the object, the gravest first."""
+    intents = sorted(decision.intents.items())
+    lenient = {intent for intent, _ in intents if settings.mode(intent) == "warn"}
+    refusals = [
+        Finding(WARNED if intent in lenient else REFUSED, intent, message)
+        for intent, decided in intents
+        for message in sorted(decided["deny"])
+    ]
+    refused = [finding for finding in refusals if finding.finding == REFUSED]
+    yield from refused
+    if not decision.allowed and not refused:  # no intent can decide
+        yield Finding(REFUSED, None, decision.message)
+    yield from (finding for finding in refusals if finding.finding == WARNED)
+    for intent, decided in intents:
+        for message in sorted(decided["warn"]):
+            yield Finding(WARNED, intent, message)
+    for intent, decided in intents if decision.allowed else ():
+        if decided["patch"]:
+            yield Finding(CHANGED, intent, described(decided["patch"]))
+
+
+def _not_asked(request: Request, admission: Asked, fail_on: Collection[str]) -> Verdict:
+    """The API server's own decision on what it does not ask OPA about."""
+    refusal = Finding(REFUSED, None, admission.reason)
+    return Verdict(
+        path=request.path,
+        line=request.line,
+        subject=admission_reviews.subject(request.review),
+        findings=(refusal,) if admission.refused else (),
+        failed=admission.refused and REFUSED in fail_on,
+        patch=(),
+        notes=() if admission.refused else (f"not asked: {admission.reason}",),
+    )
+
+
+def _unknown(inputs: Inputs, requests: Sequence[Request]) -> tuple[str, ...]:
+    """The namespaces of what OPA is asked about whose labels are not known, sorted."""
+    names = {request.namespace for request in requests}
+    return tuple(sorted(name for name in names if name and name not in inputs.namespaces))
+
+
+def _advice(namespace: str | None, *, live: bool) -> str:
+    if live:
+        return f'the cluster has no namespace "{namespace}", and no manifest describes it'
+    return (
+        f'the labels of namespace "{namespace}" are not known: name the file with its manifest, '
+        "too, or add --namespace-labels or --live"
+    )

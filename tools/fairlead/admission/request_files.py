@@ -1,0 +1,192 @@
+"""Makes the requests to decide on of AdmissionReviews and manifests in files, and finds the labels
+of their namespaces, for `fairlead eval`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from fairlead.common import files
+from fairlead.common.errors import InputError, UsageError
+from fairlead.kube import admission_reviews, review_files
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, and the document that it comes from. `line` counts from 1; None if it is not
+    known.
+
+    `namespace` is that of the request, None without one. `manifest` tells a manifest from an
+    AdmissionReview.
+    """
+
+    path: Path
+    line: int | None
+    review: dict[str, Any]
+    manifest: bool
+    namespace: str | None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What was read: the requests in their order, and the namespaces that are known (name ->
+    object).
+
+    `skipped` counts the documents in folders that are not Kubernetes objects. `files` counts the
+    files with requests.
+    """
+
+    requests: tuple[Request, ...]
+    namespaces: Mapping[str, Any]
+    skipped: int
+
+    @property
+    def files(self) -> int:
+        return len({request.path for request in self.requests})
+
+
+def read(
+    paths: Sequence[Path],
+    *,
+    namespace: str | None = None,
+    namespace_labels: Mapping[str, str] | None = None,
+    namespaces: Mapping[str, Any] | None = None,
+    operation: str | None = None,
+) -> Inputs:
+    """The requests of files, folders and standard input (files.STDIN), in the order of `paths`.
+
+    Args:
+        namespace: the namespace of the manifests; None for the one that they name, or `default`.
+        namespace_labels: the labels of each namespace that no manifest of a Namespace describes;
+            None if the policies do not know these namespaces.
+        namespaces: all namespaces of a cluster (name -> object), instead of `namespace_labels`.
+        operation: the operation on the manifests; None for CREATE. For UPDATE, the manifest is also
+            the old object.
+
+    Raises InputError if a file is unreadable, UsageError if it contradicts `namespace` or
+    `operation`, or if two manifests give a namespace different labels.
+    """
+    read_documents, skipped = documents(paths)
+    requests = [_request(document, namespace, operation) for document in read_documents]
+    by_name = {**(namespaces or {}), **_described(read_documents)}
+    if namespace_labels is not None:
+        for request in requests:
+            if request.namespace is not None and request.namespace not in by_name:
+                by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
+    return Inputs(tuple(requests), by_name, skipped)
+
+
+def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
+    """A sentence that says how to name the labels of the request's namespace, or None if they are
+    known.
+    """
+    name = request.namespace
+    if name is None or name in inputs.namespaces:
+        return None
+    if live:
+        return f'the cluster has no namespace "{name}"'
+    return (
+        f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --live'
+    )
+
+
+def documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
+    """The AdmissionReviews and manifests of files, folders and standard input, each file once, and
+    the number of documents in folders that are neither. Raises InputError.
+    """
+    collected: list[files.Document] = []
+    skipped = 0
+    read_files: set[Path] = set()
+    for path in paths:
+        if path.is_dir():
+            in_folder, skipped_here = review_files.read_folder(path)
+            skipped += skipped_here
+        else:
+            in_folder = review_files.read(path)
+        # A file may be named twice, by itself and by its folder.
+        places = {file: file.resolve() for file in {document.path for document in in_folder}}
+        collected += [document for document in in_folder if places[document.path] not in read_files]
+        read_files |= {*places.values()}
+    return collected, skipped
+
+
+def _request(document: files.Document, namespace: str | None, operation: str | None) -> Request:
+    value, path = document.value, document.path
+    manifest = not admission_reviews.is_review(value)
+    review = (
+        _review_of(value, namespace, operation, path)
+        if manifest
+        else _given(value, namespace, operation, path)
+    )
+    request = review.get("request")
+    name = request.get("namespace") if isinstance(request, dict) else None
+    line = document.line(())
+    return Request(path, line, review, manifest, name if isinstance(name, str) else None)
+
+
+def _review_of(
+    manifest: dict[str, Any], namespace: str | None, operation: str | None, path: Path
+) -> dict[str, Any]:
+    own_namespace = (manifest.get("metadata") or {}).get("namespace")
+    if namespace and own_namespace and own_namespace != namespace:
+        raise UsageError(
+            f"{path}: is for namespace {own_namespace!r}, not {namespace!r}: leave out --namespace"
+        )
+    old = manifest if operation == "UPDATE" else None
+    review = admission_reviews.build(
+        manifest, operation=operation or "CREATE", namespace=namespace, old=old
+    )
+    # The same manifest gets the same answer, down to the uid in it.
+    request = {**review["request"], "uid": ""}
+    uid = uuid5(NAMESPACE_OID, json.dumps(request, sort_keys=True))
+    return {**review, "request": {**review["request"], "uid": str(uid)}}
+
+
+def _given(
+    review: dict[str, Any], namespace: str | None, operation: str | None, path: Path
+) -> dict[str, Any]:
+    request = review.get("request")
+    for option, expected in (("namespace", namespace), ("operation", operation)):
+        has = request.get(option) if isinstance(request, dict) else None
+        if expected is not None and has != expected:
+            raise UsageError(
+                f"{path}: is a review with {option} {has!r}, not {expected!r}: leave out --{option}"
+            )
+    return review
+
+
+def _described(documents: Sequence[files.Document]) -> dict[str, Any]:
+    """The namespaces of which there are manifests, name -> object."""
+    described: dict[str, tuple[Mapping[str, str], files.Document]] = {}
+    for document in documents:
+        value = document.value
+        metadata = value.get("metadata") or {}
+        name, labels = metadata.get("name"), metadata.get("labels") or {}
+        if (value["apiVersion"], value["kind"]) != ("v1", "Namespace") or not name:
+            continue
+        if not isinstance(labels, dict):
+            raise InputError(
+                document.path,
+                "metadata.labels: a mapping is expected",
+                line=document.line(["metadata", "labels"]),
+            )
+        before, first = described.setdefault(name, (labels, document))
+        if labels != before:
+            raise UsageError(
+                f"{_place(document)}: gives namespace {name!r} other labels than "
+                f"{_place(first)}: evaluate the manifests of one cluster at a time"
+            )
+    return {name: _namespace(name, labels) for name, (labels, _) in described.items()}
+
+
+def _namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": dict(labels)}}
+
+
+def _place(document: files.Document) -> str:
+    line = document.line(())
+    return f"{document.path}:{line}" if line else str(document.path)

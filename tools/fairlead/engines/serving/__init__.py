@@ -1,1 +1,0 @@
-"""What servers of admission webhooks in Python share: connections, bodies, namespaces."""

@@ -1,0 +1,1 @@
+"""On which clusters workloads run, what would change that, and how engines carry it out."""

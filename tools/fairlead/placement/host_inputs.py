@@ -1,0 +1,195 @@
+"""What decisions are made from, where it is in a host cluster: its workloads, its namespaces, and
+the ConfigMap with the data. All are followed by watches of the API server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Condition, Event, Thread
+from typing import Any
+
+from fairlead.common import atomic_files, waiting
+from fairlead.common.errors import FairleadError, InputError, UsageError
+from fairlead.common.files import Document
+from fairlead.common.progress import Progress
+from fairlead.deployment import names
+from fairlead.kube import resources
+from fairlead.kube.clients import BRIEF, Objects
+from fairlead.placement import decisions, karmada
+from fairlead.placement.decisions import Inputs
+from fairlead.placement.hosts import Host, is_ours
+from fairlead.sync.desired import Source
+from fairlead.sync.metrics import Metrics
+from fairlead.sync.watches import Watch
+
+DATA = "placement"
+"""The ConfigMap with the data, in Fairlead's namespace."""
+_WORKLOADS = {
+    f"{group}/v1/{plural}": (f"{group}/v1", kind)
+    for group, plural, kind in (
+        ("apps", "deployments", "Deployment"),
+        ("apps", "replicasets", "ReplicaSet"),
+        ("apps", "statefulsets", "StatefulSet"),
+        ("batch", "jobs", "Job"),
+    )
+}
+_POLICIES = tuple(
+    f"{karmada.API_VERSION}/{plural}" for plural in ("propagationpolicies", "overridepolicies")
+)
+_LISTED = 30.0
+"""Seconds until everything has to be listed at first."""
+_NAMESPACES = "namespaces"
+_CONFIG = "config"
+
+
+class HostInputs:
+    """The workloads of a host cluster and the data there, as the watches have them. It takes the
+    events of sync.watches.Watch, which come in threads of their own.
+    """
+
+    def __init__(self, host: str) -> None:
+        """`host` is the name of the cluster in messages."""
+        self._host = Path(host)
+        self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        self._version = 0
+        self._changed = Condition()
+
+    def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
+        """Replace all objects of the source."""
+        read = {_key(each): _thinned(source, each) for each in objects}
+        with self._changed:
+            if self._objects.get(_name(source)) != read:
+                self._objects[_name(source)] = read
+                self._tell()
+
+    def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
+        """Take one event."""
+        key, read = _key(value), _thinned(source, value)
+        with self._changed:
+            known = self._objects.setdefault(_name(source), {})
+            if removed and known.pop(key, None) is not None:
+                self._tell()
+            elif not removed and known.get(key) != read:
+                known[key] = read
+                self._tell()
+
+    def read(self, progress: Progress) -> Inputs:
+        """Everything as it is now. Raises InputError if the data are missing or cannot be read."""
+        with self._changed:
+            objects = {name: dict(each) for name, each in self._objects.items()}
+        documents = [
+            Document(self._host, {"apiVersion": api_version, "kind": kind, **value}, None)
+            for name, (api_version, kind) in (
+                (_NAMESPACES, ("v1", "Namespace")),
+                *_WORKLOADS.items(),
+            )
+            for _, value in sorted(objects.get(name, {}).items())
+        ]
+        data = objects.get(_CONFIG, {}).get((names.NAMESPACE, DATA))
+        where = f"{self._host}: ConfigMap {names.NAMESPACE}/{DATA}"
+        if data is None:
+            raise InputError(where, "is not there: create it, with the data of the clusters")
+        return Inputs(
+            documents, decisions.with_namespaces({"placement": _parsed(where, data)}, documents)
+        )
+
+    def carried_out(self) -> Any:
+        """Which of Fairlead's policies for Karmada there are, and their generations."""
+        with self._changed:
+            return {name: dict(self._objects.get(name, {})) for name in _POLICIES}
+
+    def stamp(self) -> Hashable:
+        """What differs when something has changed."""
+        with self._changed:
+            return self._version
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something has changed, for up to so many seconds."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def is_listed(self, sources: Iterable[Source]) -> bool:
+        """Whether all sources have been listed."""
+        with self._changed:
+            return all(_name(source) in self._objects for source in sources)
+
+    def _tell(self) -> None:
+        self._version += 1
+        self._changed.notify_all()
+
+
+@contextmanager
+def followed(host: Host, selector: str) -> Iterator[HostInputs]:
+    """Follow the host cluster while the block runs: the workloads that the label selector matches.
+    Raises UsageError if it cannot be read.
+    """
+    inputs = HostInputs(host.name)
+    labelled = {"labelSelector": selector}
+    followed_sources: list[tuple[Source, Mapping[str, str]]] = [
+        (Source("namespaces"), {}),
+        (Source("data", names.NAMESPACE), {"fieldSelector": f"metadata.name={DATA}"}),
+        *((_resource(each), labelled) for each in _WORKLOADS),
+        *((_resource(each), {}) for each in _POLICIES),
+    ]
+    stop, metrics = Event(), Metrics()
+    with TemporaryDirectory(prefix="fairlead-") as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        atomic_files.write_private(kubeconfig, host.kubeconfig.encode())
+        api = Objects(kubeconfig, timeout=BRIEF)
+        watches = [
+            Watch(api, source, chosen, inputs, metrics) for source, chosen in followed_sources
+        ]
+        try:
+            for watch in watches:
+                Thread(target=watch.run, args=(stop, lambda: None), daemon=True).start()
+            try:
+                waiting.until(
+                    lambda: inputs.is_listed(source for source, _ in followed_sources),
+                    deadline=_LISTED,
+                    what="the host cluster is listed",
+                )
+            except FairleadError as error:
+                problems = "; ".join(filter(None, (watch.trouble for watch in watches)))
+                raise UsageError(f"{host.name}: {problems or error}") from error
+            yield inputs
+        finally:
+            stop.set()
+
+
+def _resource(text: str) -> Source:
+    return Source("objects", resource=resources.parse(text, namespaced=True))
+
+
+def _name(source: Source) -> str:
+    return _CONFIG if source.kind == "data" else str(source)
+
+
+def _key(value: Mapping[str, Any]) -> tuple[str, str]:
+    return value["metadata"].get("namespace") or "", value["metadata"]["name"]
+
+
+def _thinned(source: Source, value: Mapping[str, Any]) -> Any:
+    """What decisions read of an object. What controllers write all the time is left out."""
+    if source.kind == "data":
+        return {**(value.get("data") or {})}
+    metadata = value["metadata"]
+    if _name(source) in _POLICIES:
+        # Whoever changes one of ours makes it be applied again.
+        return (metadata["uid"], metadata.get("generation")) if is_ours(value) else None
+    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    thinned = {"metadata": {key: metadata[key] for key in kept if metadata.get(key)}}
+    return {**thinned, "spec": value["spec"]} if source.resource else thinned
+
+
+def _parsed(where: str, data: Mapping[str, str]) -> dict[str, Any]:
+    """The data of the ConfigMap, whose values are JSON. Raises InputError."""
+    parsed = {}
+    for key, text in data.items():
+        try:
+            parsed[key] = json.loads(text)
+        except ValueError as error:
+            raise InputError(where, f"{key} is no JSON: {error}") from error
+    return parsed

@@ -1,0 +1,128 @@
+"""Keeps Karmada's policies current for the workloads of a host cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.common.errors import FairleadError, InputError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.kube.errors import Unreachable
+from fairlead.operations.applying import Applier, Outcome
+from fairlead.placement import karmada
+from fairlead.placement.decisions import Placement, Result
+from fairlead.placement.hosts import Host, is_ours
+
+_KINDS = ("PropagationPolicy", "OverridePolicy")
+
+
+@dataclass
+class Report:
+    """What became of each policy in the host cluster. `problems` are sentences about what could not
+    be done.
+    """
+
+    host: str
+    outcomes: Sequence[Outcome] = ()
+    problems: list[str] = field(default_factory=list)
+
+
+def keep(result: Result, host: Host, *, progress: Progress) -> Report:
+    """Apply the policies of all workloads without errors, and delete those that belong to none of
+    the workloads any more. Policies that were not applied in this way are left alone, and so are
+    those of workloads with errors; all are, if there is no workload at all, as by a mistyped
+    selector. Raises InputError as karmada.policies.
+    """
+    report = Report(host.name)
+    if not result.placements:
+        report.problems.append(
+            f"{host.name}: no workload matches the selector. Nothing was changed"
+        )
+        return report
+    policies = karmada.policies(result.placements)
+    progress.update(host.name, "connecting")
+    try:
+        objects = host.objects()
+    except InputError:
+        raise
+    except FairleadError as error:
+        report.problems.append(f"{host.name}: {error}")
+        progress.finish(host.name, "not reached")
+        return report
+    progress.update(host.name, "applying policies")
+    run = _Run(objects, report)
+    try:
+        for policy in policies:
+            run.apply(policy)
+        run.remove_others(policies, result.placements)
+    except Unreachable as error:
+        report.problems.append(f"{host.name}: {error}")
+    report.outcomes = run.applier.outcomes
+    progress.finish(host.name, "not all policies are current" if report.problems else "current")
+    return report
+
+
+class _Run:
+    """Applies and deletes policies. Methods raise Unreachable if the API server does not answer;
+    other errors become problems of the report.
+    """
+
+    def __init__(self, objects: clients.Objects, report: Report) -> None:
+        self.applier = Applier(objects)
+        self._objects = objects
+        self._report = report
+
+    def apply(self, policy: Mapping[str, Any]) -> None:
+        """Apply the policy, unless others did before."""
+        with self._attempt():
+            namespace, name = _place(policy)
+            live = self._objects.get(policy["apiVersion"], policy["kind"], name, namespace)
+            shown = f"{policy['kind']} {namespace}/{name}"
+            if live is not None and not is_ours(live):
+                raise FairleadError(
+                    f"{shown} is there already, and `fairlead place` did not make it: remove it "
+                    "there, or leave it out here"
+                )
+            if live is not None and live["metadata"].get("deletionTimestamp"):
+                raise FairleadError(f"{shown} is being deleted: run this again later")
+            self.applier.apply(policy)
+
+    def remove_others(
+        self, policies: Sequence[Mapping[str, Any]], placements: Sequence[Placement]
+    ) -> None:
+        """Delete Fairlead's policies that are not among these, except those of workloads that have
+        errors now.
+        """
+        current = {(policy["kind"], *_place(policy)) for policy in policies}
+        titles = {placement.title for placement in placements}
+        failed = {placement.title for placement in placements if placement.errors}
+        for kind in _KINDS:
+            with self._attempt():
+                for live in self._objects.list(karmada.API_VERSION, kind, None):
+                    title = karmada.title_of(live)
+                    left = title not in titles or (
+                        title not in failed and (kind, *_place(live)) not in current
+                    )
+                    if is_ours(live) and left:
+                        self._delete(kind, live)
+
+    def _delete(self, kind: str, live: Mapping[str, Any]) -> None:
+        with self._attempt():
+            namespace, name = _place(live)
+            self.applier.delete(karmada.API_VERSION, kind, name, namespace)
+
+    @contextmanager
+    def _attempt(self) -> Iterator[None]:
+        try:
+            yield
+        except Unreachable:
+            raise
+        except FairleadError as error:
+            self._report.problems.append(f"{self._report.host}: {error}")
+
+
+def _place(policy: Mapping[str, Any]) -> tuple[str, str]:
+    return policy["metadata"]["namespace"], policy["metadata"]["name"]

@@ -1,0 +1,134 @@
+"""The comparison of decisions by two policies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.admission import batch, diff, engine_decisions, inventory
+from fairlead.admission.batch import Decision
+from fairlead.cli.decisions import diff as diff_command
+from fairlead.common.progress import Progress
+from fairlead.policy import staging
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
+
+PATCH = ({"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "gpu"}},)
+PLACED = Decision(True, "", (), PATCH, "gpu", {"agentpool": "gpu"})
+REFUSED = Decision(False, "no", (), (), "gpu", {})
+
+
+@pytest.mark.parametrize(
+    ("deployed", "new", "difference"),
+    [
+        (PLACED, PLACED, None),
+        (PLACED, replace(PLACED, pool=None, selector={}), None),  # staged policies do not tell it
+        (replace(PLACED, warnings=("a", "b")), replace(PLACED, warnings=("b", "a")), None),
+        (PLACED, REFUSED, diff.REFUSED),
+        (REFUSED, PLACED, diff.ADMITTED),
+        (PLACED, replace(PLACED, patch=()), diff.PATCHED),
+        (PLACED, replace(PLACED, warnings=("careful",)), diff.TOLD),
+        (REFUSED, replace(REFUSED, message="never"), diff.TOLD),
+    ],
+)
+def test_decisions_differ_by_what_is_done_and_told(
+    deployed: Decision, new: Decision, difference: str | None
+) -> None:
+    assert diff.compare(deployed, new) == difference
+
+
+def decide(settings: Settings, *pods: dict[str, Any]) -> list[Decision]:
+    """Decisions of the deployed policies."""
+    reviews = [
+        review for pod in pods for subject in inventory.of_pod(pod) for review in subject.reviews
+    ]
+    namespaces = {"payments": {"metadata": {"labels": {"agentpool": "gpu"}}}}
+    modules = staging.stage(PolicySet.load(settings).bundle, Progress()).modules
+    return batch.decide(
+        reviews, modules=modules, kubernetes={"namespaces": namespaces}, progress=Progress()
+    )
+
+
+def test_staged_policies_decide_by_their_own_settings() -> None:
+    stored = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "payments"},
+            "spec": spec,
+        }
+        for name, spec in (("plain", {}), ("own", {"nodeSelector": {"disk": "ssd"}}))
+    ]
+    plain, own = decide(Settings(), *stored)
+    assert (plain.allowed, own.allowed) == (True, False)
+    assert batch.described(plain.patch) == 'add /spec/nodeSelector {"agentpool": "gpu"}'
+    assert [d.allowed for d in decide(Settings(pod_selector="merge"), *stored)] == [True, True]
+    warned = decide(Settings.model_validate({"enforcement": "warn"}), *stored)[1]
+    assert (warned.allowed, warned.patch, len(warned.warnings)) == (True, (), 1)
+    assert diff.compare(own, warned) == diff.ADMITTED
+
+
+@pytest.mark.parametrize("engine", ["cel", "python"])
+def test_another_engine_is_compared_by_what_it_does_with_each_request(engine: str) -> None:
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "payments"},
+            "spec": {"containers": [{"name": "c", "image": "nginx"}], **spec},
+        }
+        for name, spec in (("plain", {}), ("own", {"nodeSelector": {"disk": "ssd"}}))
+    ]
+    reviews = [
+        each for pod in pods for subject in inventory.of_pod(pod) for each in subject.reviews
+    ]
+    labels = {"payments": {"agentpool": "gpu", "kubernetes.io/metadata.name": "payments"}}
+
+    def compared(settings: Settings) -> list[str | None]:
+        policies = PolicySet.load(settings)
+        others = engine_decisions.decide(engine, policies, reviews, labels, progress=Progress())
+        return [
+            diff.compare(*(engine_decisions.comparable(each, review) for each in pair))
+            for review, *pair in zip(reviews, decide(Settings(), *pods), others, strict=True)
+        ]
+
+    assert compared(Settings()) == [None, None]
+    assert compared(Settings(pod_selector="merge")) == [None, diff.ADMITTED]
+
+
+@pytest.mark.parametrize(
+    ("deployed", "new", "message"),
+    [
+        (("no", False), ("no", True), "refused -> admitted with a warning: no"),
+        (("no", False), ("never", False), "refused: no -> refused: never"),
+        (("", True), ("no", False), "admitted unchanged -> refused: no"),
+    ],
+)
+def test_people_read_what_a_decision_was_and_what_it_becomes(
+    deployed: tuple[str, bool], new: tuple[str, bool], message: str
+) -> None:
+    """Each decision by its text and whether it admits: the text is then a warning."""
+
+    def decision(text: str, allowed: bool) -> dict[str, object]:
+        warnings = [text] if allowed and text else []
+        return {
+            "asked": True,
+            "allowed": allowed,
+            "message": "" if allowed else text,
+            "warnings": warnings,
+            "patch": [],
+        }
+
+    shown = diff_command.message({"deployed": decision(*deployed), "new": decision(*new)})
+    assert shown == message
+
+
+def test_people_read_where_opa_is_no_longer_asked() -> None:
+    told = {"message": "", "warnings": [], "patch": []}
+    refused = {**told, "asked": True, "allowed": False, "message": "no"}
+    shown = diff_command.message(
+        {"deployed": refused, "new": {**told, "asked": False, "allowed": True}}
+    )
+    assert shown == "refused: no -> not asked"

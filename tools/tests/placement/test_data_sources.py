@@ -1,0 +1,175 @@
+"""The data of clusters from files and URLs: what the later ones change, and what counts while a
+URL has no good answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import text_server
+from text_server import TextServer
+from told_warnings import Warnings
+
+from fairlead.common.errors import InputError
+from fairlead.placement import cached_urls, data_sources
+
+DATA = {"placement": {"clusters": {"eu": {"jurisdiction": "eu", "price": {"cpu": 1, "memory": 2}}}}}
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with data; the cache is empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "data.yaml"
+    file.write_text(json.dumps(DATA))
+    return str(file)
+
+
+@pytest.fixture
+def server() -> Iterator[TextServer]:
+    with text_server.serving() as server:
+        server.text = "placement: {clusters: {eu: {price: {cpu: 3}}}}"
+        yield server
+
+
+def read(*sources: str) -> tuple[object, list[str]]:
+    progress = Warnings()
+    data = data_sources.read(sources, progress)
+    return data["placement"]["clusters"]["eu"]["price"], progress.texts
+
+
+def test_later_data_change_what_earlier_ones_say(data: str, server: TextServer) -> None:
+    assert read(data) == ({"cpu": 1, "memory": 2}, [])
+    assert read(data, server.url) == ({"cpu": 3, "memory": 2}, [])
+    assert read(server.url, data) == ({"cpu": 1, "memory": 2}, [])
+
+
+def test_only_new_texts_are_sent(data: str, server: TextServer) -> None:
+    read(data, server.url)
+    assert read(data, server.url) == ({"cpu": 3, "memory": 2}, [])
+    server.text, server.etag = server.text.replace("3", "4"), '"2"'
+    assert read(data, server.url) == ({"cpu": 4, "memory": 2}, [])
+    assert server.answers == [200, 304, 200]
+
+
+MISSPELT = """\
+placement:
+  clusters:
+    eu:
+      jurisdiction: eu
+      location: on-prem
+      cordon: true
+      provider: acme  # a field of one's own
+      taints: [{keys: old, effect: NoSchedule}]
+      labels: {region: north, prices: high}
+      price: {cpu: 1, memry: 1}
+    us: {jurisdiction: us, location: on-prem, cordon: true}
+  customers:
+    acme: {jurisdictions: [eu], certification: [pci]}
+  transfers: {}
+  settings: {minCluster: 1}
+"""
+
+
+def test_keys_that_look_misspelt_are_warnings(tmp_path: Path) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text(MISSPELT)
+    _, warnings = read(str(file))
+    assert warnings == [
+        f"{file}:{where} has the key {key!r}, which is not read: did you mean {meant!r}?"
+        for where, key, meant in (
+            ("6: placement.clusters.eu (and 1 more)", "cordon", "cordoned"),
+            ("8: placement.clusters.eu.taints.0", "keys", "key"),
+            ("13: placement.customers.acme", "certification", "certifications"),
+            ("14: placement", "transfers", "transfer"),
+        )
+    ]
+
+
+def test_misspelt_keys_of_an_answer_are_named_by_its_url(data: str, server: TextServer) -> None:
+    server.text = "placement: {clusters: {eu: {prices: {cpu: 3}}}}"
+    price, (warning,) = read(data, server.url)
+    assert price == {"cpu": 1, "memory": 2}
+    assert warning == (
+        f"{server.url}:1: placement.clusters.eu has the key 'prices', which is not read: "
+        "did you mean 'price'?"
+    )
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+def test_numbers_that_json_does_not_have_are_named_with_their_place(
+    tmp_path: Path, number: str
+) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text(f"placement:\n  clusters:\n    eu:\n      price: {{cpu: {number}}}\n")
+    with pytest.raises(InputError) as caught:
+        read(str(file))
+    assert caught.value.exit_code == 2
+    assert str(caught.value) == (
+        f"{file}:4: placement.clusters.eu.price.cpu is {float(number.replace('.', ''))}: "
+        "write a number"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "problem"),
+    [
+        (500, "", "the server says 500"),
+        (404, "", "the server says 404"),
+        (304, "", "the server says 304"),
+        (200, "<html>Sign in</html>", "the answer: has no data of clusters"),
+        (200, "placement: {", "the answer:1: is not valid YAML"),
+        (200, "placement: {a: 1, a: 2}", "the key 'a' stands here twice"),
+        (200, "", "the answer"),
+        (200, "#" * (cached_urls.LARGEST + 1), "more than 16 MiB"),
+    ],
+)
+def test_a_bad_answer_leaves_the_last_good_one(
+    data: str, server: TextServer, status: int, text: str, problem: str
+) -> None:
+    good = server.text
+    # 304 is an answer only to whoever has a text.
+    expected: tuple[object, list[str]] = ({"cpu": 3, "memory": 2}, [])
+    server.status, server.text, server.etag = status, text, '"2"'
+    with pytest.raises(InputError, match=problem):
+        read(data, server.url)
+    server.status, server.text, server.etag = 200, good, '"1"'
+    assert read(data, server.url) == expected
+    if status == 304:
+        return
+    server.status, server.text, server.etag = status, text, '"2"'
+    price, (warning,) = read(data, server.url)
+    assert price == expected[0]
+    assert problem in warning
+    assert warning.startswith(f"{server.url}: ")
+    assert warning.endswith(". The last good answer counts")
+    server.status, server.text, server.etag = 200, good.replace("3", "5"), '"3"'
+    assert read(data, server.url) == ({"cpu": 5, "memory": 2}, [])
+
+
+def test_a_server_that_is_away_leaves_the_last_good_answer(data: str) -> None:
+    with text_server.serving() as server:
+        server.text = "placement: {clusters: {eu: {price: {cpu: 3}}}}"
+        url = server.url
+        read(data, url)
+    price, (warning,) = read(data, url)
+    assert price == {"cpu": 3, "memory": 2}
+    assert "there is no answer" in warning
+
+
+def test_messages_have_no_secrets(data: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(data, "http://user:hidden@127.0.0.1:9/prices?token=secret")
+    assert str(caught.value).startswith("http://127.0.0.1:9/prices: there is no answer")
+
+
+def test_the_cache_is_private_and_a_broken_one_is_not_used(
+    data: str, server: TextServer, tmp_path: Path
+) -> None:
+    read(data, server.url)
+    (kept,) = (tmp_path / "cache").rglob("*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.write_text("{")
+    assert read(data, server.url) == ({"cpu": 3, "memory": 2}, [])
