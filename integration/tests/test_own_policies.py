@@ -47,7 +47,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("own")
     lines = [
         line.removeprefix("fairlead ").split()
-        for line in re.findall(r"^fairlead (?:init|new) .*$", PAGE, re.MULTILINE)
+        for line in re.findall(r"^fairlead (?:init|new policy) .*$", PAGE, re.MULTILINE)
     ]
     assert [line[0] for line in lines] == ["init", "new"]
     assert fairlead(root, *lines[0]).returncode == 0
