@@ -250,6 +250,8 @@ def test_code_that_cannot_be_used_changes_nothing(
     broken = fairlead("push", "--policies", str(tmp_path / "policies"))
     assert (broken.returncode, "python.py:1: SyntaxError" in broken.stderr) == (2, True)
     code.unlink()
+    facts = tmp_path / "policies" / "node_pool" / "intent.yaml"
+    facts.write_text(facts.read_text().replace(", python]", "]", 1))
     for command in ("deploy", "push"):
         lacking = fairlead(command, "--policies", str(tmp_path / "policies"))
         assert lacking.returncode == 2
