@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from fairlead.deployment import pod_sizes
 from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
 from fairlead.engines.python.loading import Decide
@@ -55,8 +56,11 @@ class Policies:
         unclear: Iterable[str] = ()
         if not problems:
             request = reviews.read(review, namespace_labels)
-            scope = self._table.scope(request, self.names if names is None else names)
-            decisions = {name: self._decide(name, request) for name in sorted(scope.concerned)}
+            decide = _refused if _is_too_large(request) else self._decide
+            scope = self._table.scope(
+                request, self.names if names is None else names, storing=decide is _refused
+            )
+            decisions = {name: decide(name, request) for name in sorted(scope.concerned)}
             if any(not self._warns(name) for name in scope.unclear):
                 unclear = [_unknown(request.namespace)]
         return {
@@ -139,6 +143,19 @@ def _function(instance: Instance, load: Callable[[Intent], Decide | None]) -> De
     if function is None:
         raise python_code.missing(instance)
     return function
+
+
+def _is_too_large(request: Request) -> bool:
+    return any(
+        pod_sizes.is_too_large(request.kind.path, value)
+        for value in (request.object, request.old_object)
+    )
+
+
+def _refused(_: str, request: Request) -> Decision:
+    """What an intent says of an object that is too large, whatever the intent is about."""
+    changes = pod_sizes.changes(request.operation, request.object, request.old_object)
+    return Decision(deny=frozenset({pod_sizes.TOO_LARGE} if changes else ()))
 
 
 def _unknown(namespace: str) -> str:

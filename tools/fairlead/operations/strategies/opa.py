@@ -13,6 +13,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.operations import (
     deployed_state,
+    disabled,
     drift,
     leftovers,
     policy_status,
@@ -23,7 +24,6 @@ from fairlead.operations import (
     transient_access,
 )
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled_webhooks import Webhooks
 from fairlead.operations.strategies import admission_objects, pod_objects, pod_status
 from fairlead.operations.strategies.base import Description, Key, Operation, Revision, key_of
 from fairlead.policy import bundles, staging
@@ -257,7 +257,7 @@ class Opa:
         return [
             *self._updated_guards(compared),
             *problems.of_objects(drift.Comparison(webhooks)),
-            *problems.of_disabled(Webhooks(operation.objects).disabled()),
+            *problems.of_disabled(disabled.webhooks(operation.objects).disabled),
         ]
 
     def _leave(self, keys: Sequence[Key]) -> None:
