@@ -46,7 +46,6 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
-from fairlead.policy.tables import namespace_labels
 from fairlead.settings.models import Settings
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
@@ -176,11 +175,7 @@ def render_files(
         else None,
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(
-            arguments.MOUNTED,
-            settings,
-            opa,
-            f"0.0.0.0:{sidecar.liveness.port}",
-            labels=namespace_labels(active, settings),
+            arguments.MOUNTED, policies, opa, f"0.0.0.0:{sidecar.liveness.port}"
         ),
         "keeper": keeper(settings, sidecar),
         "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"

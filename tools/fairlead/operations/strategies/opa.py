@@ -28,7 +28,6 @@ from fairlead.operations.strategies import admission_objects, pod_objects, pod_s
 from fairlead.operations.strategies.base import Description, Key, Operation, Revision, key_of
 from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
-from fairlead.policy.tables import namespace_labels
 
 _ADMISSION = "admissionregistration.k8s.io/"
 _CHANGED = (*drift.GUARDS, *drift.WEBHOOKS)
@@ -129,14 +128,7 @@ class Opa:
             issued = rotate.issued(operation.objects, progress=operation.progress)
             self._credentials = self._credentials.having(issued)
         operation.progress.update("deploy", "bringing OPA and its sidecar up")
-        credentials = self._credentials
-        operation.cluster.serve(
-            settings,
-            credentials,
-            bundles.file_modules([credentials.token], credentials.scoped),
-            labels=namespace_labels(new.policies.active, settings),
-            progress=operation.progress,
-        )
+        operation.cluster.serve(new.policies, self._credentials, progress=operation.progress)
         if later:
             self._stale = policy_status.annotation(operation.objects)
             operation.apply(policies)
