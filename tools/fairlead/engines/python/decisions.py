@@ -13,9 +13,7 @@ from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
 from fairlead.engines.python.loading import Decide
 from fairlead.engines.python.scope import Table
-from fairlead.policy import python_code
 from fairlead.policy.instances import Instance
-from fairlead.policy.intents import Intent
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -30,14 +28,14 @@ class Policies:
         self,
         settings: Settings,
         active: Sequence[Instance],
-        load: Callable[[Intent], Decide | None],
+        load: Callable[[Instance], Decide],
     ) -> None:
         """Raises InputError, and MissingError if an intent is not written in Python."""
         self.settings = settings
         self.names = frozenset(instance.name for instance in active)
-        self._table = Table(active)
+        self._functions = {instance.name: load(instance) for instance in active}
         self._instances = {instance.name: instance for instance in active}
-        self._functions = {instance.name: _function(instance, load) for instance in active}
+        self._table = Table(active)
 
     def answer(
         self,
@@ -136,13 +134,6 @@ def of_data(settings: Settings, data: Mapping[str, str]) -> Policies:
     """The policies in the data of their ConfigMap. Raises as `of_policies`, and UsageError."""
     policies = PolicySet.deployed(data, settings)
     return Policies(settings, policies.active, loading.load_from(data))
-
-
-def _function(instance: Instance, load: Callable[[Intent], Decide | None]) -> Decide:
-    function = load(instance.intent)
-    if function is None:
-        raise python_code.missing(instance)
-    return function
 
 
 def _is_too_large(request: Request) -> bool:
