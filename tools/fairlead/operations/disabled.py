@@ -17,7 +17,6 @@ from fairlead.deployment.switches import Record
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
-_ATTEMPTS = 5
 _ADMISSION = "admissionregistration.k8s.io/v1"
 
 Key = tuple[str, str, str]
@@ -153,6 +152,7 @@ def changed_by(
     return any(changed)
 
 
+@clients.agreed
 def _patch(
     objects: clients.Objects,
     key: Key,
@@ -163,19 +163,11 @@ def _patch(
     """Change one object; False if there is nothing to change. Somebody else, such as the keeper,
     may change it at the same time.
     """
-    for attempt in range(_ATTEMPTS):
-        manifest = objects.get(*key)
-        operations = [] if manifest is None else change(manifest)
-        if manifest is None or not operations:
-            return False
-        version = manifest["metadata"]["resourceVersion"]
-        unchanged = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-        identified = {"apiVersion": key[0], "kind": key[1], "metadata": {"name": key[2]}}
-        try:
-            objects.patch(identified, [unchanged, *operations], dry_run=dry_run)
-        except Refused as error:
-            if error.status != 409 or attempt == _ATTEMPTS - 1:
-                raise
-        else:
-            return True
-    return False
+    manifest = objects.get(*key)
+    operations = [] if manifest is None else change(manifest)
+    if manifest is None or not operations:
+        return False
+    version = manifest["metadata"]["resourceVersion"]
+    unchanged = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+    objects.patch(manifest, [unchanged, *operations], dry_run=dry_run)
+    return True
