@@ -263,7 +263,11 @@ class Opa:
     def _leave(self, keys: Sequence[Key]) -> None:
         """Delete the objects, and end the servers that another engine had in the place of these."""
         operation = self._operation
-        bindings = [key for key in keys if key[1] in admission_objects.BINDINGS]
+        bindings = [
+            key
+            for key in keys
+            if key[1] in admission_objects.BINDINGS and operation.objects.get(*key) is not None
+        ]
         if operation.cluster.retiring() or bindings:
             operation.wait_for_api_servers()
         for key in bindings:
