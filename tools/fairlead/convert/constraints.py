@@ -290,7 +290,7 @@ CONSTRAINTS: Mapping[str, Callable[[files.Document, Kinds], Parameters]] = {
 
 def _all_known(constraint: BaseModel) -> None:
     if fields := unknown(constraint):
-        raise Untakable(f"parameters.{fields[0]} is none of the library's parameters: remove it")
+        raise Untakable(f"parameters.{fields[0]} is not a parameter of the library: remove it")
 
 
 def _only_pods(kinds: Kinds, intent: str) -> None:

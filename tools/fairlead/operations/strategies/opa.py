@@ -255,7 +255,9 @@ class Opa:
     def _leave(self, keys: Sequence[Key]) -> None:
         """Delete the objects, and end the servers that another engine had in the place of these."""
         operation = self._operation
-        bindings = [key for key in keys if key[1] in admission_objects.BINDINGS]
+        bindings = admission_objects.other_keys(
+            operation.objects, admission_objects.BINDINGS, manifests=()
+        )
         if operation.cluster.retiring() or bindings:
             operation.wait_for_api_servers()
         for key in bindings:
