@@ -25,7 +25,7 @@ from fairlead.deployment.names import NAMESPACE, STATUS
 from fairlead.kube import clients
 from fairlead.opa import arguments
 from fairlead.opa.api import OpaApi
-from fairlead.policy import bundles, policy_files
+from fairlead.policy import bundles
 from fairlead.programs import toolchain
 
 PROFILES = ["processes"]
@@ -295,14 +295,12 @@ def compact(cluster: EmbeddedCluster) -> None:
 def test_further_resources_are_replicated_whole_or_in_part(
     objects: clients.Objects, second: Second, namespace: Callable[..., str], pod: Callable[..., Any]
 ) -> None:
-    at, ignored = namespace(), namespace()
-    for name in (at, ignored):
-        objects.create(pod(name))
+    at = namespace()
+    objects.create(pod(at))
     second.sync(
         "--replicate=v1/pods",
         "--replicate-fields=v1/pods=spec.containers.image",
         "--replicate-cluster=v1/nodes",
-        f"--replicate-ignore-namespaces=kube-system,{ignored}",
     )
     eventually(second.healthy, "it is healthy")
     image = pod(at)["spec"]["containers"][0]["image"]
@@ -311,7 +309,6 @@ def test_further_resources_are_replicated_whole_or_in_part(
         "spec": {"containers": [{"image": image}]},
     }
     assert second.opa.document(["kubernetes", "pods", at]) == {"web": thin}
-    assert second.opa.document(["kubernetes", "pods", ignored]) is None
     node = second.opa.document(["kubernetes", "nodes", "pool1-0"]) or {}
     assert (node["kind"], node["metadata"]["labels"]["agentpool"]) == ("Node", "pool1")
     assert "managedFields" not in node["metadata"]
@@ -326,24 +323,6 @@ def test_a_resource_that_may_not_be_read_is_told(second: Second) -> None:
     eventually(
         lambda: "deployments" in second.reasons() and "403" in second.reasons(), "it is told"
     )
-
-
-def test_labels_and_namespaces_may_be_others(
-    second: Second, put: Put, namespace: Callable[..., str]
-) -> None:
-    at, labels = namespace(), {"example.com/rego": "yes"}
-    put("custom", "package custom\n\nx := 1", namespace=at, labels=labels)
-    put("usual", "package usual\n\nx := 1", namespace=at)
-    put("elsewhere", "package elsewhere\n\nx := 1", labels=labels)
-    second.sync(
-        "--policy-label=example.com/rego",
-        "--policy-value=yes",
-        f"--namespaces={at}",
-        "--namespace-labels=team",
-    )
-    eventually(second.healthy, "it is healthy")
-    ours = [id_ for id_ in second.opa.policies() if not id_.endswith(policy_files.FILE_MODULES)]
-    assert ours == [f"{at}/custom/a.rego"]
 
 
 def test_without_the_right_token_nothing_is_loaded_and_with_it_all(

@@ -56,8 +56,6 @@ class Pod:
             self.token,
             "--namespace-selector",
             "agentpool",
-            "--namespaces",
-            "fairlead",
         ]
         arguments += [
             "--health-endpoint",
@@ -283,12 +281,7 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
     [
         (["--health-endpoint", "127.0.0.1:0"], "belong together"),
         (["--tls-cert-file", "x", "--tls-private-key-file", "y"], "belong together"),
-        (["--policy-label", "a b"], "--policy-label: 'a b' is not a label key"),
-        (["--data-value", "-"], "--data-value: '-' is not a label value"),
         (["--namespace-labels", "a,b c"], "--namespace-labels: 'b c'"),
-        (["--namespaces", ","], "--namespaces is empty"),
-        (["--replicate-path", "/"], "--replicate-path"),
-        (["--replicate-path", "system/x"], "--replicate-path"),
         (["--namespace-selector", "a=b=c"], "--namespace-selector"),
         (["--kubeconfig", "none"], "none: is not a usable kubeconfig"),
         (["--replicate", "pods"], "--replicate: 'pods' is not group/version/resource"),
@@ -306,7 +299,6 @@ def test_it_ends_in_order_when_told_to(pod: Pod, number: signal.Signals) -> None
             ["--replicate", "v1/pods", "--replicate-fields", "v1/pods=a..b"],
             "'a..b' is not a dotted path",
         ),
-        (["--replicate-ignore-namespaces", "a b"], "--replicate-ignore-namespaces"),
         (["--system-policies", "x"], "--system-policies: 'x' is neither namespace/name"),
         (["--replica", "a b"], "--replica: 'a b'"),
     ],

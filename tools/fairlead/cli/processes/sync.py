@@ -16,7 +16,6 @@ from fairlead.cli.component_options import FILE
 from fairlead.cli.processes import renewal_options
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
-from fairlead.deployment.names import DATA_LABEL, POLICY_LABEL
 from fairlead.kube import labels, resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
@@ -35,43 +34,6 @@ from fairlead.sync.sidecar import Options, Sidecar
     flags.OPA_AUTH_TOKEN_FILE,
     type=FILE,
     help="The token for OPA's API; read again when it changes.",
-)
-@click.option(
-    "--policy-label",
-    default=POLICY_LABEL[0],
-    show_default=True,
-    help="Label of ConfigMaps with policies.",
-)
-@click.option(
-    "--policy-value", default=POLICY_LABEL[1], show_default=True, help="Value of the policy label."
-)
-@click.option(
-    "--data-label", default=DATA_LABEL[0], show_default=True, help="Label of ConfigMaps with data."
-)
-@click.option(
-    "--data-value", default=DATA_LABEL[1], show_default=True, help="Value of the data label."
-)
-@click.option(
-    "--enable-policies/--no-enable-policies",
-    default=True,
-    help="Whether to load policies from ConfigMaps.",
-)
-@click.option(
-    "--enable-data/--no-enable-data", default=True, help="Whether to load data from ConfigMaps."
-)
-@click.option(
-    "--namespaces",
-    multiple=True,
-    default=Options.namespaces,
-    show_default=True,
-    help="Namespaces whose ConfigMaps are read, separated by commas, or '*' for all; may be "
-    "repeated.",
-)
-@click.option(
-    "--replicate-path",
-    default="/".join(Options.replicate_path),
-    show_default=True,
-    help="Path in OPA's data for replicated objects.",
 )
 @click.option(
     flags.NAMESPACE_SELECTOR,
@@ -101,11 +63,6 @@ from fairlead.sync.sidecar import Options, Sidecar
     metavar="RESOURCE=PATHS",
     help="Replicate only these dotted paths of a resource, separated by commas, instead of whole "
     "objects.",
-)
-@click.option(
-    "--replicate-ignore-namespaces",
-    multiple=True,
-    help="Namespaces whose objects are not replicated, separated by commas.",
 )
 @click.option(
     "--system-policies",
@@ -157,20 +114,11 @@ def command(
     opa_url: str,
     opa_ca_file: Path | None,
     opa_auth_token_file: Path | None,
-    policy_label: str,
-    policy_value: str,
-    data_label: str,
-    data_value: str,
-    enable_policies: bool,
-    enable_data: bool,
-    namespaces: tuple[str, ...],
-    replicate_path: str,
     namespace_selector: str,
     namespace_labels: tuple[str, ...],
     replicate: tuple[str, ...],
     replicate_cluster: tuple[str, ...],
     replicate_fields: tuple[str, ...],
-    replicate_ignore_namespaces: tuple[str, ...],
     system_policies: str,
     replica: str | None,
     health_endpoint: str | None,
@@ -198,20 +146,9 @@ def command(
             "all of them or none"
         )
     keys = _list(flags.NAMESPACE_LABELS, namespace_labels)
-    for flag, key in [
-        ("--policy-label", policy_label),
-        ("--data-label", data_label),
-        *((flags.NAMESPACE_LABELS, key) for key in keys),
-    ]:
-        _check(flag, labels.check_key, key)
+    for key in keys:
+        _check(flags.NAMESPACE_LABELS, labels.check_key, key)
     _check(flags.NAMESPACE_SELECTOR, selector_syntax.check, namespace_selector)
-    for flag, value in [("--policy-value", policy_value), ("--data-value", data_value)]:
-        _check(flag, labels.check_value, value)
-    path = tuple(filter(None, replicate_path.split("/")))
-    if not path or path[0] == "system":
-        raise UsageError(
-            "--replicate-path is empty or below `system`, which is reserved for OPA: choose another"
-        )
     if system_policies != "*" and system_policies.count("/") != 1:
         raise UsageError(
             f"--system-policies: {system_policies!r} is neither namespace/name nor '*'"
@@ -220,9 +157,6 @@ def command(
         raise UsageError(
             f"--replica: {replica!r} is not at most 63 letters, digits, '-', '_' and '.'"
         )
-    ignored = _list("--replicate-ignore-namespaces", replicate_ignore_namespaces, empty=True)
-    for name in ignored:
-        _check("--replicate-ignore-namespaces", labels.check_value, name)
     replica_name = replica or _replica(opa_url, alone=kubeconfig is None)
     sidecar = Sidecar(
         Options(
@@ -230,14 +164,9 @@ def command(
             opa_url=opa_url,
             opa_ca_file=opa_ca_file,
             opa_auth_token_file=opa_auth_token_file,
-            policy=(policy_label, policy_value) if enable_policies else None,
-            data=(data_label, data_value) if enable_data else None,
-            namespaces=_list("--namespaces", namespaces),
-            replicate_path=path,
             namespace_selector=namespace_selector,
             namespace_labels=keys,
             resources=_resources(replicate, replicate_cluster, replicate_fields),
-            ignored=ignored,
             system=None if system_policies == "*" else system_policies,
             replica=replica_name,
             health_endpoint=health_endpoint,
