@@ -19,7 +19,7 @@ from fairlead.common.progress import Progress
 from fairlead.operations import up
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Settings
-from lab import developers, diagnostics
+from lab import developers, diagnostics, targets
 
 LOGS = Path("build") / "e2e-logs"
 """The folder below the checkout for logs and events of failed tests."""
@@ -79,7 +79,7 @@ def _pytest(target: registry.Target, logs: Path, arguments: Sequence[str]) -> bo
     """Run pytest. If this process is interrupted, so is pytest, which then stops its clusters."""
     environment = {
         **os.environ,
-        **target.environment(),
+        **targets.environment(target),
         "FAIRLEAD_LOGS": str(logs),
         "PYTHONUNBUFFERED": "1",
     }

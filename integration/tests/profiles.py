@@ -36,9 +36,9 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, IntentSettings, Settings
-from lab import diagnostics
+from lab import diagnostics, targets
 
-TARGET = registry.of_environment()
+TARGET = targets.of_environment()
 EMBEDDED = TARGET.kind == "embedded"
 SETTINGS = Settings(images=overridden(Images(), os.environ))
 POOLS = {"pool1": 1, "pool2": 1}

@@ -14,7 +14,6 @@ import samples
 import yaml
 
 from fairlead import engines
-from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
@@ -28,6 +27,7 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import IntentSettings, Settings
 from fairlead.settings.selectors import Selector
 from fairlead.verification.verify import verify
+from lab import targets
 from lab.engines.gatekeeper import GatekeeperEngine, controller
 from lab.engines.gatekeeper.in_force import InForce
 
@@ -40,7 +40,7 @@ REFUSING = (
 
 @pytest.mark.lab
 @pytest.mark.skipif(
-    registry.of_environment().kind != "embedded", reason="the engine starts its own cluster"
+    targets.of_environment().kind != "embedded", reason="the engine starts its own cluster"
 )
 def test_every_case_holds_in_gatekeeper() -> None:
     every = cases.load(None)

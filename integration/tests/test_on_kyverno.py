@@ -15,7 +15,6 @@ import pytest
 from waits import until
 
 from fairlead import engines
-from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.kyverno import manifests
@@ -27,11 +26,12 @@ from fairlead.policy import cases
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.verification.verify import verify
+from lab import targets
 from lab.engines.kyverno import KyvernoEngine, controller, marker
 
 pytestmark = [
     pytest.mark.skipif(
-        registry.of_environment().kind != "embedded", reason="Kyverno runs beside its own cluster"
+        targets.of_environment().kind != "embedded", reason="Kyverno runs beside its own cluster"
     ),
     left_out.unless_built(controller.PROGRAM),
 ]

@@ -8,11 +8,10 @@ from importlib import metadata
 import pytest
 from packaging.requirements import Requirement
 
-from fairlead.clusters import registry
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from lab import checkout, developers, e2e
+from lab import checkout, developers, e2e, targets
 
 
 def test_what_is_installed_is_not_asked_for() -> None:
@@ -32,7 +31,7 @@ def test_commands_say_so_before_they_begin(monkeypatch: pytest.MonkeyPatch) -> N
         True
     ]
     with pytest.raises(UsageError, match="the end-to-end run needs pytest,"):
-        e2e.run(registry.of_environment(), progress=Progress())
+        e2e.run(targets.of_environment(), progress=Progress())
 
 
 def test_the_extra_has_what_requirements_dev_lists() -> None:

@@ -40,18 +40,6 @@ class Target:
     context: str | None = None
     kubeconfig: Path | None = None
 
-    def environment(self) -> dict[str, str]:
-        """The environment variables by which `of_environment` finds the same cluster in
-        another process.
-        """
-        variables = {
-            "FAIRLEAD_CLUSTER": self.kind,
-            "FAIRLEAD_CONTEXT": self.context,
-            "KUBECONFIG": self.kubeconfig,
-        }
-        variables |= {"KIND_CLUSTER_NAME": self.name if self.kind == "kind" else None}
-        return {name: str(value) for name, value in variables.items() if value}
-
 
 def _embedded(target: Target) -> EmbeddedCluster:
     from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -75,16 +63,6 @@ def _context(target: Target) -> Cluster:
 KINDS: Mapping[str, Callable[[Target], Cluster]] = MappingProxyType(
     {"embedded": _embedded, "kind": _kind, "context": _context}
 )
-
-
-def of_environment() -> Target:
-    """The cluster that FAIRLEAD_CLUSTER, KIND_CLUSTER_NAME and FAIRLEAD_CONTEXT name, by
-    default an embedded one. Raises UsageError for an unknown kind.
-    """
-    kind = os.environ.get("FAIRLEAD_CLUSTER") or "embedded"
-    if kind not in KINDS:
-        raise UsageError(f"FAIRLEAD_CLUSTER: {kind!r} is not one of {', '.join(KINDS)}")
-    return chosen(kind)
 
 
 def chosen(

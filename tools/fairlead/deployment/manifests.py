@@ -31,6 +31,7 @@ from fairlead.deployment.credentials import (
     scoped_data,
 )
 from fairlead.deployment.names import (
+    ENGINE_ANNOTATION,
     KEEPER,
     NAMESPACE,
     OPA,
@@ -242,6 +243,13 @@ def config_map(policies: PolicySet, engine: str = OPA_ENGINE) -> dict[str, Any]:
         **engine_names.annotations_of(engine),
     }
     return policies_of(policies.modules, annotations)
+
+
+def recorded(config_map: Mapping[str, Any]) -> dict[str, str]:
+    """The annotations of the policies' ConfigMap in which a deployment records something."""
+    present = config_map["metadata"].get("annotations") or {}
+    names = (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
+    return {name: present[name] for name in names if name in present}
 
 
 def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:

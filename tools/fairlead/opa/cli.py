@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,7 @@ def evaluate(
     `modules` are Rego texts by the name that messages show, `data` is the base document, and an
     `input` of None means no input. Raises FairleadError with OPA's message.
     """
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        at = Path(folder)
-        for name, text in modules.items():
-            (at / name).write_text(text, encoding="utf-8")
+    with _written(modules) as at:
         (at / "data.json").write_text(_json(data), encoding="utf-8")
         arguments: list[str] = ["eval", "--format=json", f"--data={at}", query]
         if input is not None:
@@ -61,7 +59,7 @@ def evaluate(
             arguments[1:1] = [f"--input={at / 'input'}"]
         answer = _json_of(run(arguments, at, progress), "opa eval")
     if answer.get("errors"):
-        problems = describe(answer).replace(f"{folder}/", "")
+        problems = describe(answer).replace(f"{at}/", "")
         raise FairleadError(f"OPA cannot evaluate {query}: {problems}")
     result = answer.get("result")
     return result[0]["expressions"][0]["value"] if result else None
@@ -86,14 +84,11 @@ def move(
 
     Raises FairleadError with OPA's message.
     """
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        at = Path(folder)
-        for name, text in modules.items():
-            (at / name).write_text(text, encoding="utf-8")
+    with _written(modules) as at:
         mapping = [f"--path=data.{old}:data.{new}" for old, new in sorted(packages.items())]
         completed = run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
         if completed.returncode:
-            raise FairleadError(f"opa refactor move: {output(completed).replace(f'{folder}/', '')}")
+            raise FairleadError(f"opa refactor move: {output(completed).replace(f'{at}/', '')}")
         return {name: (at / name).read_text(encoding="utf-8") for name in modules}
 
 
@@ -197,14 +192,11 @@ def _dependencies(
     kind: str, modules: Mapping[str, str], queries: Sequence[str], progress: Progress
 ) -> list[list[str]]:
     """What `opa deps` lists of this kind."""
-    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
-        at = Path(folder)
-        for name, text in modules.items():
-            (at / name).write_text(text, encoding="utf-8")
+    with _written(modules) as at:
         arguments = ["deps", "--format=json", f"--data={at}", "; ".join(queries)]
         completed = run(arguments, at, progress)
         if completed.returncode:
-            raise FairleadError(f"opa deps: {output(completed).replace(f'{folder}/', '')}")
+            raise FairleadError(f"opa deps: {output(completed).replace(f'{at}/', '')}")
     documents = _json_of(completed, "opa deps").get(kind) or ()
     return [[str(term["value"]) for term in path] for path in documents]
 
@@ -233,6 +225,15 @@ def run(
             f"{program} cannot be started ({error.strerror}): is it built for this "
             "machine's processor?"
         ) from error
+
+
+@contextmanager
+def _written(modules: Mapping[str, str]) -> Iterator[Path]:
+    """A temporary folder with the modules, name -> text."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        for name, text in modules.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        yield Path(folder)
 
 
 def _json(value: Any) -> str:

@@ -61,9 +61,7 @@ def deploy(
     """
     remarks.check("--message", message)
     with Operation.begun(cluster, progress, outcomes) as operation:
-        bundle_following.require_no_bundles(operation.objects, bundle_following.DEPLOY)
-        former = engine_names.of(operation.config_map)
-        strategy = strategies.named(operation, engine or former, sidecar)
+        strategy = _strategy(operation, engine, sidecar)
         if not tested and policies.has_own:
             workspace.require_good(policies, progress, remembering=True)
         new = strategy.render(policies)
@@ -76,6 +74,12 @@ def deploy(
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return result.states
+
+
+def _strategy(operation: Operation, engine: str | None, sidecar: str | None) -> Strategy:
+    """The engine of this name, by default the deployed one. Raises UsageError."""
+    bundle_following.require_no_bundles(operation.objects, bundle_following.DEPLOY)
+    return strategies.named(operation, engine or deployed_state.engine(operation.objects), sidecar)
 
 
 def _require_accepted(operation: Operation, new: Revision) -> None:
@@ -123,10 +127,7 @@ def check(
     FairleadError.
     """
     with Operation.begun(cluster, progress, unprivileged=True) as operation:
-        bundle_following.require_no_bundles(operation.objects, bundle_following.DEPLOY)
-        present = deployed_state.engine(operation.objects)
-        strategy = strategies.named(operation, engine or present, sidecar)
-        objects = strategy.render(policies).objects
+        objects = _strategy(operation, engine, sidecar).render(policies).objects
     return preflight.check(cluster, _served_kinds(objects), policies.settings)
 
 
@@ -142,10 +143,7 @@ def plan(
     cannot be read. Changes nothing. Raises UsageError and FairleadError as `deploy`.
     """
     with Operation.begun(cluster, progress) as operation:
-        objects = operation.objects
-        bundle_following.require_no_bundles(objects, bundle_following.DEPLOY)
-        present = deployed_state.engine(objects)
-        strategy = strategies.named(operation, engine or present, sidecar)
+        objects, strategy = operation.objects, _strategy(operation, engine, sidecar)
         new = strategy.render(policies)
         outcomes = []
         for done, manifest in enumerate(new.objects):

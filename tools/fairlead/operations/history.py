@@ -19,7 +19,6 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.names import (
-    ENGINE_ANNOTATION,
     HISTORY,
     NAMESPACE,
     PART_OF,
@@ -261,11 +260,10 @@ def _manifest(entry: Entry, stored: Mapping[str, Any] | None) -> dict[str, Any] 
     """The policies' ConfigMap of an entry, with the entry's own settings."""
     if stored is None:
         return None
-    annotations = {REVISION_ANNOTATION: entry.revision}
+    annotations = {**manifests.recorded(stored), REVISION_ANNOTATION: entry.revision}
+    annotations.pop(SETTINGS_ANNOTATION, None)
     if entry.settings is not None:
         annotations[SETTINGS_ANNOTATION] = json.dumps(entry.settings)
-    present = stored["metadata"]["annotations"]
-    annotations |= {key: present[key] for key in (ENGINE_ANNOTATION,) if key in present}
     return manifests.policies_of(stored["data"], annotations)
 
 

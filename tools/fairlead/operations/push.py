@@ -13,14 +13,7 @@ from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import engine_names, manifests
-from fairlead.deployment.names import (
-    ENGINE_ANNOTATION,
-    NAMESPACE,
-    POLICIES,
-    REVISION_ANNOTATION,
-    SETTINGS_ANNOTATION,
-    TOKEN_SECRET,
-)
+from fairlead.deployment.names import NAMESPACE, POLICIES, TOKEN_SECRET
 from fairlead.kube import clients
 from fairlead.operations import (
     applying,
@@ -187,13 +180,7 @@ def _previous(operation: Operation, deployed: dict[str, Any]) -> dict[str, Any]:
     for entry in history.entries(operation.objects)[:1]:
         if entry.manifest and entry.revision != bundles.revision(deployed["data"]):
             return entry.manifest
-    present = deployed["metadata"].get("annotations") or {}
-    annotations = {
-        key: present[key]
-        for key in (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
-        if key in present
-    }
-    return manifests.policies_of(deployed["data"], annotations)
+    return manifests.policies_of(deployed["data"], manifests.recorded(deployed))
 
 
 def require_deployed(operation: Operation) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import engine_names, manifests
-from fairlead.deployment.names import ENGINE_ANNOTATION, REVISION_ANNOTATION, SETTINGS_ANNOTATION
+from fairlead.deployment.names import SETTINGS_ANNOTATION
 from fairlead.operations import bundle_following, history, push, strategies
 from fairlead.operations.history import Entry
 from fairlead.operations.lifecycle import Change
@@ -173,9 +173,7 @@ def _manifest(
     recorded: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The policies' ConfigMap with the settings that are in force after the rollback."""
-    kept_as_they_are = (REVISION_ANNOTATION, ENGINE_ANNOTATION)
-    present = manifest["metadata"]["annotations"]
-    annotations = {key: present[key] for key in kept_as_they_are if key in present}
+    annotations = manifests.recorded(manifest)
     restored = {key: value for key, value in (recorded or {}).items() if key in push.POLICY_ONLY}
     settings = recorded if now is None else {**now, **restored}
     if settings is not None:

@@ -14,6 +14,7 @@ from fairlead.clusters import contexts, registry, remote
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.registry import Target
 from fairlead.common.errors import InputError, UsageError
+from lab import targets
 
 
 @pytest.fixture(autouse=True)
@@ -50,9 +51,7 @@ def kubeconfig(path: Path, *contexts: str, **user: Any) -> Path:
 
 
 def test_a_target_is_found_by_flags_and_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (
-        registry.of_environment() == registry.chosen("embedded") == Target("embedded", "fairlead")
-    )
+    assert targets.of_environment() == registry.chosen("embedded") == Target("embedded", "fairlead")
     monkeypatch.setenv("KIND_CLUSTER_NAME", "box")
     monkeypatch.setenv("FAIRLEAD_CONTEXT", "far")
     assert registry.chosen("embedded") == Target("embedded", "fairlead")
@@ -63,14 +62,14 @@ def test_a_target_is_found_by_flags_and_by_variables(monkeypatch: pytest.MonkeyP
     for target in (Target("kind", "box"), Target("context", context="far"), Target()):
         for name in ("FAIRLEAD_CLUSTER", "FAIRLEAD_CONTEXT", "KIND_CLUSTER_NAME"):
             monkeypatch.delenv(name, raising=False)
-        for name, value in target.environment().items():
+        for name, value in targets.environment(target).items():
             monkeypatch.setenv(name, value)
-        assert registry.of_environment() == target
+        assert targets.of_environment() == target
     monkeypatch.setenv("FAIRLEAD_CLUSTER", "moon")
     with pytest.raises(
         UsageError, match="FAIRLEAD_CLUSTER: 'moon' is not one of embedded, kind, context"
     ):
-        registry.of_environment()
+        targets.of_environment()
 
 
 def test_flags_that_contradict_each_other_are_refused() -> None:

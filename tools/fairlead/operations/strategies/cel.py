@@ -46,7 +46,6 @@ _SINCE = {
 """The first version of Kubernetes that serves a kind as v1."""
 _MOVES = 5
 """How often bindings are moved, if others move them at the same time."""
-_RECORDED = (REVISION_ANNOTATION, SETTINGS_ANNOTATION, ENGINE_ANNOTATION)
 
 Chosen = Callable[[Mapping[str, Any]], bool]
 
@@ -265,10 +264,8 @@ def read(config_map: Mapping[str, Any]) -> Revision:
         raise FairleadError(
             f"{OBJECTS} of the ConfigMap {POLICIES} cannot be read: run `fairlead deploy`"
         ) from error
-    present = config_map["metadata"].get("annotations") or {}
-    annotations = {key: present[key] for key in _RECORDED if key in present}
     policies = PolicySet.deployed(bundles.modules_of(data), drift.settings(config_map))
-    return _revision(policies, manifests.policies_of(data, annotations), native)
+    return _revision(policies, manifests.policies_of(data, manifests.recorded(config_map)), native)
 
 
 def _revision(
