@@ -6,8 +6,8 @@ Source: Open Policy Agent documentation, "REST API Reference".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
@@ -37,32 +37,14 @@ PACKAGE_QUERY = 'path := [part.value | part := rego.parse_module("", input)["pac
 """The path of the package of a module, the input."""
 
 
-class OpaApi:
-    """A client of one OPA, for one thread at a time; it never retries."""
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        ca: Path | None = None,
-        cas: bytes | None = None,
-        token: str | None = None,
-        timeout: float = 5.0,
-        asking: Callable[[], None] | None = None,
-    ) -> None:
-        """See Connection, which is opened by the first request. Raises UsageError."""
-        self._connection = Connection(
-            url, ca=ca, cas=cas, token=token, timeout=timeout, asking=asking
-        )
-        self.url = self._connection.url
-
-    def close(self) -> None:
-        """End the connection; the next request opens it again."""
-        self._connection.close()
+class OpaApi(Connection):
+    """A client of one OPA, for one thread at a time; it never retries. The first request opens the
+    connection.
+    """
 
     def policies(self) -> dict[str, str]:
         """Every policy that OPA serves, id -> Rego text, as it was put or read from a file."""
-        answer = self._connection.send("GET", "/v1/policies", patience=_COMPILE)
+        answer = self.send("GET", "/v1/policies", patience=_COMPILE)
         document = self._json(answer, object_hook=_without_syntax_tree)
         try:
             return {policy["id"]: policy["raw"] for policy in document["result"]}
@@ -75,7 +57,7 @@ class OpaApi:
         """The Rego text of the policy `id_`, None if there is none. It costs OPA far less than
         `policies`.
         """
-        answer = self._connection.send("GET", f"/v1/policies/{quote(id_)}", patience=_COMPILE)
+        answer = self.send("GET", f"/v1/policies/{quote(id_)}", patience=_COMPILE)
         if answer.status_code == requests.codes.not_found:
             return None
         document = self._json(answer, object_hook=_without_syntax_tree)
@@ -91,7 +73,7 @@ class OpaApi:
         text stays in force.
         """
         path = f"/v1/policies/{quote(id_)}"
-        answer = self._connection.send(
+        answer = self.send(
             "PUT", path, text.encode(), {"Content-Type": "text/plain"}, patience=_COMPILE
         )
         if answer.status_code != requests.codes.ok:
@@ -101,7 +83,7 @@ class OpaApi:
         """Unload the policy `id_`, if there is one. Raises PolicyRejected if other policies need
         it.
         """
-        answer = self._connection.send("DELETE", f"/v1/policies/{quote(id_)}")
+        answer = self.send("DELETE", f"/v1/policies/{quote(id_)}")
         if answer.status_code not in (requests.codes.ok, requests.codes.not_found):
             raise PolicyRejected(id_, self._json(answer))
 
@@ -146,7 +128,7 @@ class OpaApi:
         if there is no decision.
         """
         body = json.dumps(request).encode()
-        answer = self._connection.send("POST", "/v0/data/controller", body, _JSON)
+        answer = self.send("POST", "/v0/data/controller", body, _JSON)
         value = self._json(answer)
         if answer.status_code != requests.codes.ok:
             raise OpaUnavailable(f"{self.url} has no decision on access: {describe(value)}")
@@ -165,7 +147,7 @@ class OpaApi:
 
     def put_json(self, path: Sequence[str], text: str) -> None:
         """As put_document, for JSON text, whose numbers OPA keeps digit by digit."""
-        answer = self._connection.send("PUT", _data(path), text.encode(), _JSON)
+        answer = self.send("PUT", _data(path), text.encode(), _JSON)
         if answer.status_code != requests.codes.no_content:
             raise DocumentRejected("/".join(path), self._json(answer))
 
@@ -175,9 +157,7 @@ class OpaApi:
 
         Raises DocumentRejected, also if there is nothing at `path`.
         """
-        answer = self._connection.send(
-            "PATCH", _data(path), text.encode(), _JSON_PATCH, patience=_COMPILE
-        )
+        answer = self.send("PATCH", _data(path), text.encode(), _JSON_PATCH, patience=_COMPILE)
         if answer.status_code != requests.codes.no_content:
             raise DocumentRejected("/".join(path), self._json(answer))
 
@@ -185,14 +165,14 @@ class OpaApi:
         """The document at `path`, rules included; None if it is undefined or null. The number 1.0
         becomes 1.
         """
-        answer = self._connection.send("GET", _data(path))
+        answer = self.send("GET", _data(path))
         if answer.status_code != requests.codes.ok:
             raise DocumentRejected("/".join(path), self._json(answer))
         return self._json(answer, parse_float=number).get("result")
 
     def remove_document(self, path: Sequence[str]) -> None:
         """Remove the document at `path`, if there is one."""
-        answer = self._connection.send("DELETE", _data(path))
+        answer = self.send("DELETE", _data(path))
         if answer.status_code not in (requests.codes.no_content, requests.codes.not_found):
             raise DocumentRejected("/".join(path), self._json(answer))
 
@@ -201,9 +181,7 @@ class OpaApi:
         reached.
         """
         try:
-            return bool(
-                self._connection.exchange("GET", "/health/ready").status_code == requests.codes.ok
-            )
+            return bool(self.exchange("GET", "/health/ready").status_code == requests.codes.ok)
         except OpaUnavailable:
             return False
 
@@ -212,7 +190,7 @@ class OpaApi:
 
         Raises OpaUnavailable if no policy decides, Rejected if OPA cannot read the review.
         """
-        answer = self._connection.send("POST", "/", json.dumps(review).encode(), _JSON)
+        answer = self.send("POST", "/", json.dumps(review).encode(), _JSON)
         if answer.status_code == requests.codes.not_found:
             raise OpaUnavailable(
                 f"{self.url} has no policy that decides: {describe(self._json(answer))}"
@@ -226,7 +204,7 @@ class OpaApi:
         no answer.
         """
         body = json.dumps({"query": query, "input": input_}, ensure_ascii=False).encode()
-        answer = self._connection.send("POST", "/v1/query", body, _JSON, patience=_COMPILE)
+        answer = self.send("POST", "/v1/query", body, _JSON, patience=_COMPILE)
         if answer.status_code != requests.codes.ok:
             return None
         match self._json(answer).get("result"):
@@ -252,12 +230,11 @@ class OpaApi:
 
 def lets_in(api: OpaApi) -> bool:
     """Whether OPA accepts this caller's token; closes the connection. Raises OpaUnavailable."""
-    try:
-        api.document(["system", "authz", "allow"])
-    except OpaRefused:
-        return False
-    finally:
-        api.close()
+    with closing(api):
+        try:
+            api.document(["system", "authz", "allow"])
+        except OpaRefused:
+            return False
     return True
 
 
@@ -266,16 +243,14 @@ def opens(api: OpaApi, pairs: Iterable[tuple[str, str]]) -> bool:
     object as their body; closes the connection. Raises OpaUnavailable.
     """
     refused = (requests.codes.unauthorized, requests.codes.forbidden)
-    try:
+    with closing(api):
         for method, path in pairs:
-            answer = api._connection.exchange(method, path, b"{}", _JSON)
+            answer = api.exchange(method, path, b"{}", _JSON)
             if answer.status_code in refused:
                 return False
             # 500: OPA let it in, and has no decision about an empty object
             if answer.status_code > requests.codes.internal_server_error:
                 raise OpaUnavailable(f"{api.url} answers {method} {path} with {answer.status_code}")
-    finally:
-        api.close()
     return True
 
 

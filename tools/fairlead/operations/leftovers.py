@@ -7,6 +7,7 @@ and forgets the keys that it had before.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 
 from fairlead.clusters.base import OpaServer
 from fairlead.common.errors import FairleadError
@@ -30,8 +31,7 @@ def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bo
     fairlead.policy.staging). Staged modules that OPA keeps stay as well, as nothing in this
     revision uses them. Raises Stuck if OPA keeps any other module.
     """
-    api = OpaApi(opa.url, ca=opa.ca, token=token)
-    try:
+    with closing(OpaApi(opa.url, ca=opa.ca, token=token)) as api:
         keys = [id_.removeprefix(PREFIX) for id_ in api.policies() if id_.startswith(PREFIX)]
         leftover = {
             key: "" for key in keys if key not in modules and (staged or not STAGED_KEY.match(key))
@@ -46,8 +46,6 @@ def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bo
         if unstaged:
             raise Stuck(_stuck(opa, unstaged))
         return count - len(leftover)
-    finally:
-        api.close()
 
 
 def _unload(api: OpaApi, key: str) -> str | None:

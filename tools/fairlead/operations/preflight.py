@@ -75,7 +75,7 @@ def check(
     objects = clients.Objects(cluster.kubeconfig)
     kinds = objects.kinds()
     findings = [_version(objects), *_kinds(kinds, rendered), *_rights(objects, kinds, rendered)]
-    findings += _namespace(objects, rendered)
+    findings.append(_namespace(objects, rendered))
     if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
         findings.append(Finding("certificates", False, too_short))
     return [*findings, _node_labels(settings.pool_keys())]
@@ -315,45 +315,36 @@ def _may(objects: clients.Objects, rule: _Right) -> bool:
     return (answer.get("status") or {}).get("allowed") is True
 
 
-def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def _namespace(objects: clients.Objects, rendered: Sequence[Mapping[str, Any]]) -> Finding:
     """Whether the namespace, if it exists, accepts our pods: quotas, limits and other webhooks may
     refuse them.
     """
+    title = f'namespace "{NAMESPACE}"'
     try:
         namespace = objects.get("v1", "Namespace", NAMESPACE)
         if namespace is None:
-            return [Finding("namespace", True, f'namespace "{NAMESPACE}" will be created')]
+            return Finding("namespace", True, f"{title} will be created")
         if namespace["metadata"].get("deletionTimestamp"):
-            return [
-                Finding(
-                    "namespace",
-                    False,
-                    f'namespace "{NAMESPACE}" is being deleted: deploy when it is gone',
-                )
-            ]
-        template, *_ = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
-        spec = dict(template["spec"])
+            problem = f"{title} is being deleted: deploy when it is gone"
+            return Finding("namespace", False, problem)
+        templates = [m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"]
+        if not templates:
+            return Finding("namespace", True, f"{title} is there, and no pods are needed")
+        template, spec = templates[0], dict(templates[0]["spec"])
         if objects.get("v1", "ServiceAccount", spec["serviceAccountName"], NAMESPACE) is None:
             del spec["serviceAccountName"]
         metadata = {**template["metadata"], "name": PROBE, "namespace": NAMESPACE}
-        objects.apply(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True
-        )
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        objects.apply(pod, dry_run=True)
     except Refused as error:
         # A deployment does not need the right to create pods, and some webhooks support no dry run.
         if "cannot create resource" in error.message or "does not support dry run" in error.message:
-            return [
-                Finding(
-                    "namespace",
-                    True,
-                    f'cannot check whether namespace "{NAMESPACE}" accepts the pods: '
-                    f"{error.message}",
-                )
-            ]
+            unknown = f"cannot check whether {title} accepts the pods: {error.message}"
+            return Finding("namespace", True, unknown)
         way_out = "change the quota, limit or policy that says so, or exempt this namespace from it"
-        problem = f'namespace "{NAMESPACE}" refuses the pods ({error.message}): {way_out}'
-        return [Finding("namespace", False, problem)]
-    return [Finding("namespace", True, f'namespace "{NAMESPACE}" accepts the pods')]
+        problem = f"{title} refuses the pods ({error.message}): {way_out}"
+        return Finding("namespace", False, problem)
+    return Finding("namespace", True, f"{title} accepts the pods")
 
 
 def _node_labels(keys: Sequence[str]) -> Finding:

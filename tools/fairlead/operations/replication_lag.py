@@ -7,7 +7,7 @@ kube-mgmt's own health endpoint does not help: it returns 200 whatever the state
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -41,8 +41,7 @@ def lag(
     """What the OPA still lacks after `patience` seconds; None if it has everything. Raises
     FairleadError if OPA or the API server does not answer.
     """
-    api = OpaApi(opa.url, ca=opa.ca, token=token)
-    try:
+    with closing(OpaApi(opa.url, ca=opa.ca, token=token)) as api:
         before = api.versions(_NAMESPACES)
         namespaces = cluster.objects().namespaces()
         missed: dict[str, datetime | None] = {}
@@ -55,8 +54,6 @@ def lag(
         if not current():
             with suppress(FairleadError):  # `missed` says what is missing
                 waiting.until(current, deadline=patience, what="OPA has every namespace", pause=0.2)
-    finally:
-        api.close()
     if not missed:
         return None
     return Lag(tuple(sorted(missed)), min(filter(None, missed.values()), default=None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from fairlead.clusters.base import Cluster, OpaServer
@@ -202,11 +203,8 @@ class _Wait:
         are loaded last, and cost little to compare repeatedly.
         """
         keys = {MAIN, *(key for key, text in self._modules.items() if switches(key, text))}
-        api = OpaApi(opa.url, ca=opa.ca, token=self._token)
-        try:
+        with closing(OpaApi(opa.url, ca=opa.ca, token=self._token)) as api:
             return all(
                 api.policy(f"{NAMESPACE}/{POLICIES}/{key}") == self._modules.get(key)
                 for key in sorted(keys)
             )
-        finally:
-            api.close()

@@ -318,7 +318,7 @@ def test_an_opa_that_answers_garbage_is_told_and_nothing_that_was_in_force_is_lo
     world.cluster({"map": {"a": "package a"}}, {"facts": {"x": "1"}}, {"n": {}})
     world.settle()
     with monkeypatch.context() as patched:
-        patched.setattr(world.opa._connection, "exchange", answer)
+        patched.setattr(world.opa, "exchange", answer)
         for _ in range(2):
             with pytest.raises(FairleadError) as caught:
                 world.settle()

@@ -67,15 +67,16 @@ class EmbeddedCluster(RememberingCluster):
         plan = self._plan()
         port = plan[BALANCER] or plan["proxies"][0]
         if sidecar.engine == PYTHON_ENGINE:
-            port = self._port_of_python()
+            port = self._port_of(_SERVE)
         return f"https://{ports.HOST}:{port}/"
 
-    def _port_of_python(self) -> int:
+    def _port_of(self, server: str) -> int:
+        """The port of a server that not every cluster has."""
         plan = self._plan()
-        if _SERVE not in plan:
-            (plan[_SERVE],) = self.free_ports(1)
+        if server not in plan:
+            (plan[server],) = self.free_ports(1)
             self._remember("pods", plan)
-        return int(plan[_SERVE])
+        return int(plan[server])
 
     @property
     def sidecar(self) -> Sidecar:
@@ -364,11 +365,9 @@ class EmbeddedCluster(RememberingCluster):
 
     def _access_server(self) -> tuple[Replica, access_server.AccessServer]:
         """The first OPA, and the controller beside it."""
-        plan, (replica, *_) = self._plan(), self._replicas()
-        if ACCESS not in plan:
-            (plan[ACCESS],) = self.free_ports(1)
-            self._remember("pods", plan)
-        return replica, access_server.planned(self._access_folder, replica, plan[ACCESS])
+        replica, *_ = self._replicas()
+        port = self._port_of(ACCESS)
+        return replica, access_server.planned(self._access_folder, replica, port)
 
     @property
     def _access_folder(self) -> Path:
@@ -431,7 +430,7 @@ class EmbeddedCluster(RememberingCluster):
 
     def _replicas(self) -> list[Replica]:
         if self._in_python:
-            return [replica_plan.in_place_of_opa(self._port_of_python(), self.path / "mounted")]
+            return [replica_plan.in_place_of_opa(self._port_of(_SERVE), self.path / "mounted")]
         return replica_plan.of(self._plan(), self.sidecar, self.path / "mounted")
 
     def _plan(self) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.clusters.embedded.client import POLL
+from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.kube.clients import Objects
 
@@ -62,18 +61,17 @@ def add(objects: Objects, manifests: Sequence[dict[str, Any]], deadline: float) 
     for node in manifests:
         objects.apply(node)
     names = {node["metadata"]["name"] for node in manifests}
-    end = time.monotonic() + deadline
-    while names:
-        nodes = objects.list("v1", "Node", None)
-        names -= {node["metadata"]["name"] for node in nodes if _ready(node)}
-        if names and time.monotonic() > end:
+
+    def are_ready() -> bool:
+        ready = {n["metadata"]["name"] for n in objects.list("v1", "Node", None) if _ready(n)}
+        if missing := sorted(names - ready):
             raise FairleadError(
-                f"not ready within {deadline:.0f} s: node {', '.join(sorted(names))}; see the logs "
-                "of kwok and "
-                "kube-controller-manager"
+                f"{', '.join(missing)}; see the logs of kwok and kube-controller-manager"
             )
-        if names:
-            time.sleep(POLL)
+        return True
+
+    if names:
+        waiting.until(are_ready, deadline=deadline, what="every node is ready")
 
 
 def _ready(node: dict[str, Any]) -> bool:
