@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
@@ -96,6 +96,8 @@ class Kind(_Strict):
 AnyKind = Annotated[Kind, BeforeValidator(parts, json_schema_input_type=str | Kind)]
 """A kind as people write it: a text or a mapping."""
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+Phase = Literal["mutating", "validating"]
+FailurePolicy = Literal["Fail", "Ignore"]
 
 
 class Condition(_Strict):
@@ -103,9 +105,22 @@ class Condition(_Strict):
     operations; of all requests if there are none.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    name: str
     operations: list[Operation] = []
-    expression: str = Field(min_length=1)
+    expression: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joined(cls, value: Any) -> Any:
+        """Join the alternatives of `anyOf`. If none is there, the condition is false."""
+        if not isinstance(value, dict) or "anyOf" not in value:
+            return value
+        of, texts = dict(value), [choice["expression"] for choice in value["anyOf"]]
+        del of["anyOf"]
+        if of["expression"] is None:
+            joined = texts[0] if len(texts) == 1 else " || ".join(f"({text})" for text in texts)
+            of["expression"] = joined or "false"
+        return of
 
     def concerns(self, operation: Operation) -> bool:
         """Whether requests with this operation have to meet it."""
@@ -133,23 +148,11 @@ class Request(_Strict):
     refuses.
     """
 
-    name: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)
+    name: str | None = None
     kinds: list[AnyKind] = Field(min_length=1)
     operations: list[Operation] = Field(min_length=1)
     namespaces: Selector = Selector()
     conditions: list[Condition] = []
-    webhooks: list[Literal["mutating", "validating"]] = Field(["validating"], min_length=1)
-    failure_policy: Literal["Fail", "Ignore"] | None = None
-    timeout_seconds: int | None = Field(None, ge=1, le=30)
-
-    @model_validator(mode="after")
-    def _conditions_concern_it(self) -> Request:
-        for condition in self.conditions:
-            if strange := [
-                operation for operation in condition.operations if operation not in self.operations
-            ]:
-                raise ValueError(
-                    f"condition {condition.name} is about {', '.join(strange)}, but the operations "
-                    f"of these requests are {', '.join(self.operations)}"
-                )
-        return self
+    webhooks: list[Phase] = ["validating"]
+    failure_policy: FailurePolicy | None = None
+    timeout_seconds: int | None = None
