@@ -8,14 +8,15 @@ from typing import Any
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.gatekeeper import GatekeeperRenderer
-from fairlead.engines.live import answers, clusters, custom_resources, marker
-from fairlead.engines.live.scene import Scene
+from fairlead.engines.live import custom_resources, marker
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.engines.gatekeeper import controller, inexpressible
 from lab.engines.gatekeeper.in_force import InForce
+from lab.engines.live import answers, clusters
+from lab.engines.live.scene import Scene
 
 
 class GatekeeperEngine(GatekeeperRenderer):

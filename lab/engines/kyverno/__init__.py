@@ -9,18 +9,19 @@ from contextlib import contextmanager
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.cel import inexpressible
 from fairlead.engines.kyverno import KyvernoRenderer, manifests
 from fairlead.engines.kyverno.manifests import Rendered
-from fairlead.engines.live import clusters, custom_resources
+from fairlead.engines.live import custom_resources
 from fairlead.engines.live import marker as native_marker
-from fairlead.engines.live.scene import Scene
-from fairlead.engines.live.worlds import World, create
 from fairlead.kube.clients import Objects
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
+from lab.engines.cel import inexpressible
 from lab.engines.kyverno import controller, marker
+from lab.engines.live import clusters
+from lab.engines.live.scene import Scene
+from lab.engines.live.worlds import World, create
 
 # How Kyverno and API servers word that an expression or Kyverno failed, which is not a decision.
 _FAILED = re.compile(

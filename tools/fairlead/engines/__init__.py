@@ -13,7 +13,7 @@ from fairlead.policy.policy_set import PolicySet
 
 # Engine -> its class, as module:name. A module is imported when its engine is used.
 RENDERERS = {
-    "cel": "fairlead.engines.cel:CelEngine",
+    "cel": "fairlead.engines.cel:CelRenderer",
     "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperRenderer",
     "kyverno": "fairlead.engines.kyverno:KyvernoRenderer",
 }

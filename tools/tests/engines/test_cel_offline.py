@@ -13,9 +13,8 @@ from fairlead import engines
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Outcome, Undecided
-from fairlead.engines.cel import inexpressible, manifests, offline, together
+from fairlead.engines.cel import manifests, offline
 from fairlead.engines.cel.manifests import Rendered
-from fairlead.engines.live.worlds import World
 from fairlead.kube import admission_reviews
 from fairlead.policy import cases
 from fairlead.policy.case_policies import CasePolicies
@@ -23,6 +22,8 @@ from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.verification.verify import verify
+from lab.engines.cel import inexpressible, together
+from lab.engines.live.worlds import World
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

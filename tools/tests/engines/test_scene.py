@@ -9,11 +9,11 @@ import pytest
 
 from fairlead.engines.base import Decision
 from fairlead.engines.live.marker import Marker
-from fairlead.engines.live.scene import Scene, _target
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
 from fairlead.policy.cases import Case, Expect, Request
 from fairlead.settings.models import Settings
+from lab.engines.live.scene import Scene, _target
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -3,16 +3,14 @@ file."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
-from jinja2 import TemplateError
 from pydantic import BaseModel, Field, model_validator
 
 from fairlead.common import files, mistakes
 from fairlead.common.errors import InputError
-from fairlead.policy.expressions import rendered
 from fairlead.policy.intents import Intent
 from fairlead.settings.strict import STRICT
 
@@ -93,15 +91,6 @@ class Definition(_Strict):
     mutations: list[Mutation] = []
     inexpressible: list[Inexpressible] = []
 
-    def reason(self, names: Mapping[str, Any]) -> str | None:
-        """Why the expressions cannot decide about a request; None if they can. Raises InputError if
-        a condition is wrong.
-        """
-        for part in self.inexpressible:
-            if rendered(part.when, names):
-                return part.reason
-        return None
-
 
 def of(intent: Intent) -> Definition | None:
     """The intent as CEL; None if it has no such file. Raises InputError."""
@@ -129,15 +118,3 @@ def _require_known_kinds(definition: Definition, intent: Intent, path: Path) -> 
                     location = mistakes.path((field, number, "kinds"))
                     message = f"{location}: {kind} is in no request of intent.yaml: use one of "
                     raise InputError(path, message + ", ".join(kinds))
-
-
-def reason(intent: Intent, names: Mapping[str, Any]) -> str | None:
-    """Why no policy in CEL can decide about a request; None if one can. Raises InputError."""
-    definition = of(intent)
-    if definition is None:
-        return f"the intent {intent.name} has no {FILE}"
-    try:
-        return definition.reason(names)
-    except TemplateError as error:
-        path = Path(intent.source).parent / FILE
-        raise InputError(path, f"inexpressible: {error}") from error

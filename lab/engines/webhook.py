@@ -17,8 +17,6 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import names
 from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.live import custom_resources, marker
-from fairlead.engines.live.namespaces import Knows
-from fairlead.engines.live.scene import SETUP_USER, Scene
 from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
@@ -28,6 +26,8 @@ from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Settings
+from lab.engines.live.namespaces import Knows
+from lab.engines.live.scene import SETUP_USER, Scene
 
 
 class WebhookEngine:
