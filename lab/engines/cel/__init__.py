@@ -12,14 +12,14 @@ from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.cel import CelRenderer, definitions, manifests
 from fairlead.engines.cel.manifests import Rendered
-from fairlead.engines.live import custom_resources, marker
+from fairlead.engines.live import marker
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from lab.engines.cel import inexpressible, together
-from lab.engines.live import clusters
+from lab.engines.live import clusters, custom_resources
 from lab.engines.live.scene import Scene
 from lab.engines.live.worlds import World, create
 

@@ -16,12 +16,12 @@ from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.expressions import rendered
 from fairlead.policy.intents import Intent
-from lab.engines.live import answers
+from lab.engines.live import answers, case_names
 
 
 def reason(case: Case, policies: CasePolicies) -> str | None:
     """Why no policy in CEL can decide the case; None if one can."""
-    names = {**case.names(), "settings": case.settings.document()}
+    names = {**case_names.of(case), "settings": case.settings.document()}
     for instance in policies.of(case).active:
         if instance.intent.name == case.intent:
             text = of_intent(instance.intent, {**names, "parameters": dict(instance.parameters)})

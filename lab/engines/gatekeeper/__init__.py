@@ -8,15 +8,15 @@ from typing import Any
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.gatekeeper import GatekeeperRenderer
-from fairlead.engines.live import custom_resources, marker
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.engines.gatekeeper import controller, inexpressible
 from lab.engines.gatekeeper.in_force import InForce
-from lab.engines.live import answers, clusters
+from lab.engines.live import answers, clusters, custom_resources
 from lab.engines.live.scene import Scene
+from lab.engines.live.webhook_marker import WebhookMarker
 
 
 class GatekeeperEngine(GatekeeperRenderer):
@@ -52,7 +52,7 @@ class GatekeeperEngine(GatekeeperRenderer):
             ]
             templates = [each for objects in rendered for each in objects if _is_template(each)]
             in_force.put({each["metadata"]["name"]: each for each in templates}.values())
-            with marker.placed(rest, webhooks=True) as known:
+            with WebhookMarker(rest).placed() as known:
                 scene = Scene(rest, known)
                 for objects, (_, group) in zip(rendered, groups.values(), strict=True):
                     in_force.put(objects)

@@ -11,7 +11,6 @@ from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.kyverno import KyvernoRenderer, manifests
 from fairlead.engines.kyverno.manifests import Rendered
-from fairlead.engines.live import custom_resources
 from fairlead.engines.live import marker as native_marker
 from fairlead.kube.clients import Objects
 from fairlead.policy.case_policies import CasePolicies
@@ -19,7 +18,7 @@ from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from lab.engines.cel import inexpressible
 from lab.engines.kyverno import controller, marker
-from lab.engines.live import clusters
+from lab.engines.live import clusters, custom_resources
 from lab.engines.live.scene import Scene
 from lab.engines.live.worlds import World, create
 

@@ -130,19 +130,6 @@ class Case:
     line: int
     data: Mapping[str, Any] = field(default_factory=dict)
 
-    def names(self) -> dict[str, Any]:
-        """What the conditions in an intent's files for engines see of the case."""
-        request, namespace = self.request, self.namespace
-        return {
-            "request": {
-                **request.model_dump(by_alias=True, exclude={"object", "old_object"}),
-                "object": request.object,
-                "oldObject": request.old_object,
-                "kind": request.manifest["kind"],
-            },
-            "namespace": namespace.model_dump() if namespace else {"name": "", "labels": {}},
-        }
-
     def review(self) -> dict[str, Any]:
         """The AdmissionReview that an API server would send."""
         request = self.request

@@ -113,7 +113,7 @@ def test_a_pod_that_somebody_deletes_meanwhile_is_created_again(
     sent = {"object": POD} if operation == "UPDATE" else {}
     request = Request.model_validate({"operation": operation, "oldObject": POD, **sent})
     rival = Rival(method)
-    outcome = Scene(rival, Marker(rival, False, False, ())).decide(
+    outcome = Scene(rival, Marker(rival)).decide(
         Case("a", "node-pool", Settings(), {}, None, request, Expect(allowed=True), Path(), 1)
     )
     assert isinstance(outcome, Decision)
