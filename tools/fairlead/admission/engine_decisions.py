@@ -11,7 +11,7 @@ from typing import Any
 import jsonpatch
 
 from fairlead import engines
-from fairlead.admission.batch import Decision
+from fairlead.admission.decisions import Decision, fields
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import CEL_ENGINE
 from fairlead.engines.base import Undecided
@@ -60,23 +60,15 @@ def comparable(decision: Decision, review: Review) -> Decision:
 def _of_cel(review: Review, decided: offline.Decided) -> Decision:
     outcome = decided.outcome
     if isinstance(outcome, Undecided):
-        return Decision(False, outcome.reason, (), (), None, {})
+        return Decision(False, outcome.reason)
     patch = _patch(review["request"].get("object"), outcome.object) if outcome.allowed else ()
-    return Decision(outcome.allowed, outcome.message, outcome.warnings, patch, None, {})
+    return Decision(outcome.allowed, outcome.message, outcome.warnings, patch)
 
 
 def _of_python(functions: decisions.Policies, review: Review, namespaces: Labels) -> Decision:
     name = review["request"].get("namespace") or ""
     answer = functions.answer(review, namespaces.get(name, {}), review.get("intents"))
-    response = answer["response"]
-    return Decision(
-        response["allowed"],
-        response.get("status", {}).get("message", ""),
-        tuple(response.get("warnings", ())),
-        tuple(admission_reviews.patch_of(answer)),
-        None,
-        {},
-    )
+    return Decision(**fields(answer))
 
 
 def _patch(before: Any, after: Any) -> tuple[dict[str, Any], ...]:
