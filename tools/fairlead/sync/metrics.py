@@ -9,7 +9,6 @@ from prometheus_client import (
     Counter,
     Gauge,
     disable_created_metrics,
-    generate_latest,
 )
 
 from fairlead.sync.desired import NAMESPACES, Snapshot
@@ -24,17 +23,6 @@ def not_after(registry: CollectorRegistry, source: Callable[[], float]) -> None:
     """
     text = "When the served certificate ends, in seconds since 1970; 0 if unknown."
     Gauge("fairlead_certificate_not_after_seconds", text, registry=registry).set_function(source)
-
-
-class Registered:
-    """All metrics of a registry, for a server."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def text(self) -> bytes:
-        """The exposition format, version 0.0.4."""
-        return generate_latest(self._registry)
 
 
 class Metrics:
@@ -114,10 +102,6 @@ class Metrics:
             gauge.set(len(store or ()))
         self._rejected.set(rejected)
         self._pending.set(pending)
-
-    def text(self) -> bytes:
-        """The exposition format, version 0.0.4."""
-        return generate_latest(self.registry)
 
     def _gauge(self, name: str, help_: str) -> Gauge:
         return Gauge(f"fairlead_sync_{name}", help_, registry=self.registry)

@@ -147,7 +147,7 @@ class Sidecar:
                 self._certificate,
                 health=self.health,
                 live=self.live,
-                metrics=self._metrics,
+                metrics=self._metrics.registry,
                 look_up=self.look_up,
                 decisions=Decisions(
                     self._metrics, options.log_decisions, last=self._last_decisions
