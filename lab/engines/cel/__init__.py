@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.cel import CelRenderer, definitions, manifests
+from fairlead.engines.cel import definitions, manifests
 from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live import marker
 from fairlead.kube.api_paths import path_of
@@ -27,12 +27,13 @@ from lab.engines.live.worlds import World, create
 _FAILED = re.compile(r"resulted in error|failed expression|failed to|cost limit|compilation error")
 
 
-class CelEngine(CelRenderer):
+class CelEngine:
     """Sends every request as a dry run to the API server of an embedded `cluster`, by default a new
     one, in which the policies of all settings are in force at once: the policies of each concern
     only its own requests, by a group of the user.
     """
 
+    name = "cel"
     asks_cluster = False
 
     def __init__(

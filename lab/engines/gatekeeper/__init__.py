@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fairlead import engines
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.gatekeeper import GatekeeperRenderer
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
@@ -19,11 +19,12 @@ from lab.engines.live.scene import Scene
 from lab.engines.live.webhook_marker import WebhookMarker
 
 
-class GatekeeperEngine(GatekeeperRenderer):
+class GatekeeperEngine:
     """Sends every request as a dry run to the API server of a new embedded cluster, which asks a
     real Gatekeeper.
     """
 
+    name = "gatekeeper"
     asks_cluster = False
 
     def __init__(self, policies: PolicySet | None = None) -> None:
@@ -48,7 +49,8 @@ class GatekeeperEngine(GatekeeperRenderer):
             controller.start(cluster, rest, progress)
             in_force = InForce(rest)
             rendered = [
-                self.render(self._policies.under(settings)) for settings, _ in groups.values()
+                engines.render(self.name, self._policies.under(settings))
+                for settings, _ in groups.values()
             ]
             templates = [each for objects in rendered for each in objects if _is_template(each)]
             in_force.put({each["metadata"]["name"]: each for each in templates}.values())

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.kyverno import KyvernoRenderer, manifests
+from fairlead.engines.kyverno import manifests
 from fairlead.engines.kyverno.manifests import Rendered
 from fairlead.engines.live import marker as native_marker
 from fairlead.kube.clients import Objects
@@ -31,12 +31,13 @@ _PATIENCE = 30
 is no reason to refuse. It is the longest time that an API server allows."""
 
 
-class KyvernoEngine(KyvernoRenderer):
+class KyvernoEngine:
     """Sends every request as a dry run to the API server of `cluster`, or of a new embedded one,
     which asks Kyverno. The policies of all settings are in force at once: those of each concern
     only its own requests, by a group of the user.
     """
 
+    name = "kyverno"
     asks_cluster = False
 
     def __init__(

@@ -11,21 +11,16 @@ from fairlead.engines.cel.policies import require_definitions
 from fairlead.policy.policy_set import PolicySet
 
 
-class CelRenderer:
-    """Renders the intents as admission policies of API servers."""
-
-    name = "cel"
-
-    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
-        """See fairlead.engines.base.Renderer."""
-        require_definitions(self.name, policies.active)
-        rendered = manifests.render(policies.active, policies.settings)
-        return [
-            *definitions(rendered),
-            *(instance.parameters for instance in rendered if instance.parameters is not None),
-            *(policy for instance in rendered for policy in instance.policies),
-            *(binding for instance in rendered for binding in instance.bindings),
-        ]
+def render(policies: PolicySet) -> list[dict[str, Any]]:
+    """See fairlead.engines.render."""
+    require_definitions("cel", policies.active)
+    rendered = manifests.render(policies.active, policies.settings)
+    return [
+        *definitions(rendered),
+        *(instance.parameters for instance in rendered if instance.parameters is not None),
+        *(policy for instance in rendered for policy in instance.policies),
+        *(binding for instance in rendered for binding in instance.bindings),
+    ]
 
 
 def definitions(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
