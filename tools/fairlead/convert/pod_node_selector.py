@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-
 from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.convert.findings import (
@@ -21,7 +19,7 @@ from fairlead.convert.findings import (
     Origin,
     Placement,
 )
-from fairlead.convert.reading import LENIENT, PLUGIN_FILE
+from fairlead.convert.reading import PLUGIN_FILE, Lenient
 from fairlead.kube import labels
 
 NAME = "PodNodeSelector"
@@ -29,9 +27,7 @@ ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _DEFAULT = "clusterDefaultNodeSelector"
 
 
-class _File(BaseModel):
-    model_config = LENIENT
-
+class _File(Lenient):
     pod_node_selector_plugin_config: dict[str, str]
 
 

@@ -16,7 +16,6 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -32,7 +31,7 @@ from fairlead.kube import labels
 from fairlead.policy import references
 from fairlead.policy.requests import FailurePolicy, Kind, Operation, Phase, parts
 from fairlead.settings.models import Settings
-from fairlead.settings.strict import STRICT, LabelKey
+from fairlead.settings.strict import LabelKey, Strict
 
 FILE = "intent.yaml"
 SCHEMA = "intent.schema.json"
@@ -43,9 +42,9 @@ ENGINES = {"cel": "cel.yaml", "gatekeeper": "gatekeeper.yaml", "python": "python
 """The engines besides OPA that an intent can be written for, and their files in `engines`."""
 
 
-class _Strict(BaseModel):
+class _Strict(Strict):
     # The texts below the fields are what editors show.
-    model_config = ConfigDict(**STRICT, use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 def _tests(value: object) -> object:

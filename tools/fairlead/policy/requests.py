@@ -6,21 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fairlead.kube import admission_reviews
 from fairlead.settings.selectors import Selector
-from fairlead.settings.strict import STRICT
+from fairlead.settings.strict import Strict
 
 _WRITTEN = re.compile(
     r"(?:(?P<group>[^/]*)/)?(?P<version>v[0-9][^/]*)/(?P<kind>[^/]+)(?:/(?P<subresource>[^/]+))?"
 )
 # Kubernetes' own API groups without a domain. Their plurals, and those of *.k8s.io, follow a rule.
 OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy")
-
-
-class _Strict(BaseModel):
-    model_config = STRICT
 
 
 # The kinds of the objects that are sent to subresources, with their groups. Others take the object
@@ -52,7 +48,7 @@ def parts(value: object) -> object:
     return {name: part for name, part in match.groupdict().items() if part}
 
 
-class Kind(_Strict):
+class Kind(Strict):
     """A kind of objects, written `apps/v1/Deployment` or `v1/Pod`, or as a mapping.
 
     `resource` is the name in URLs, which is the plural of the kind unless it is given. A
@@ -100,7 +96,7 @@ Phase = Literal["mutating", "validating"]
 FailurePolicy = Literal["Fail", "Ignore"]
 
 
-class Condition(_Strict):
+class Condition(Strict):
     """A webhook's matchCondition: a CEL expression that has to be true, of requests with these
     operations; of all requests if there are none.
     """
@@ -139,7 +135,7 @@ class Condition(_Strict):
         return {"name": self.name, "expression": expression}
 
 
-class Request(_Strict):
+class Request(Strict):
     """Requests that an intent has a say in.
 
     `webhooks` says who asks about them: a mutating webhook if the intent patches objects, a

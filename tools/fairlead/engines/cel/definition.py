@@ -7,28 +7,24 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from fairlead.common import files, mistakes
 from fairlead.common.errors import InputError
 from fairlead.policy.intents import Intent
-from fairlead.settings.strict import STRICT
+from fairlead.settings.strict import Strict
 
 FILE = Path("engines") / "cel.yaml"
 
 
-class _Strict(BaseModel):
-    model_config = STRICT
-
-
-class Variable(_Strict):
+class Variable(Strict):
     """A variable, which later expressions may use as `variables.NAME`."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     expression: str = Field(min_length=1)
 
 
-class _Part(_Strict):
+class _Part(Strict):
     """A part of the intent. It is left out of policies about requests without any of its `kinds`,
     such as `Pod`; empty if it is about all.
     """
@@ -66,7 +62,7 @@ class Mutation(_Part):
     done: str | None = Field(None, min_length=1)
 
 
-class Inexpressible(_Strict):
+class Inexpressible(Strict):
     """Requests about which the expressions cannot decide, and why.
 
     `when` is a Jinja2 expression of `settings` (as in fairlead.yaml), `parameters`, `request`
@@ -77,7 +73,7 @@ class Inexpressible(_Strict):
     reason: str = Field(min_length=1)
 
 
-class Definition(_Strict):
+class Definition(Strict):
     """An intent as CEL.
 
     `settings` are the settings that it reads, as data.settings has them, with their schemas; the
