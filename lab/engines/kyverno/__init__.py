@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
 from fairlead.engines.kyverno import manifests
-from fairlead.engines.kyverno.manifests import Rendered
 from fairlead.engines.live import marker as native_marker
 from fairlead.kube.clients import Objects
 from fairlead.policy.case_policies import CasePolicies
@@ -73,10 +73,10 @@ class KyvernoEngine:
             yield cluster
 
 
-def _create(world: World[Rendered], rest: Objects, progress: Progress) -> None:
+def _create(world: World[list[dict[str, Any]]], rest: Objects, progress: Progress) -> None:
     for number, instance in enumerate(world):
         progress.update("kyverno", "creating the policies", done=number, total=len(world))
-        for policy in instance.rendered.policies:
+        for policy in instance.rendered:
             if instance.concerns(policy):
                 named = instance.named(policy, number)
                 named["spec"]["webhookConfiguration"] = {"timeoutSeconds": _PATIENCE}

@@ -14,4 +14,4 @@ def render(policies: PolicySet) -> list[dict[str, Any]]:
     active, settings, bundle = policies.active, policies.settings, policies.bundle
     if refused := list(manifests.refused(active, settings, bundle)):
         raise UnsupportedSettings(refused)
-    return manifests.in_order(manifests.render(active, settings, bundle))
+    return manifests.render(active, settings, bundle)

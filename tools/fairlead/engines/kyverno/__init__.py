@@ -13,4 +13,4 @@ def render(policies: PolicySet) -> list[dict[str, Any]]:
     """See fairlead.engines.render."""
     require_definitions("kyverno", policies.active)
     rendered = manifests.render(policies.active, policies.settings)
-    return [policy for instance in rendered for policy in instance.policies]
+    return [policy for instance in rendered for policy in instance]
