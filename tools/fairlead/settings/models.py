@@ -397,6 +397,10 @@ class Settings(Strict):
         """The decisions beside admission that these settings want."""
         return [service for service in SERVICES if getattr(self, service.setting)]
 
+    def scopes(self) -> list[str]:
+        """The names of the scopes that a deployment with these settings has a token for."""
+        return [service.setting for service in self.services()]
+
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
         what is switched on by a setting of its own (services, `placementPolicies`,
