@@ -14,6 +14,7 @@ from fairlead import engines
 from fairlead.admission.decisions import Decision, fields
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import CEL_ENGINE
+from fairlead.engines import base
 from fairlead.engines.base import Undecided
 from fairlead.engines.cel import offline
 from fairlead.engines.python import decisions
@@ -57,8 +58,7 @@ def comparable(decision: Decision, review: Review) -> Decision:
     )
 
 
-def _of_cel(review: Review, decided: offline.Decided) -> Decision:
-    outcome = decided.outcome
+def _of_cel(review: Review, outcome: base.Decision | Undecided) -> Decision:
     if isinstance(outcome, Undecided):
         return Decision(False, outcome.reason)
     patch = _patch(review["request"].get("object"), outcome.object) if outcome.allowed else ()
