@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from waits import until
+
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
@@ -31,8 +33,8 @@ def selector(objects: clients.Objects, manifest: dict[str, Any]) -> Any:
 
 @contextmanager
 def writer(kubeconfig: Path) -> Iterator[list[Any]]:
-    """Creates pods of the namespace `mapped` by dry runs all the time. Yields the nodeSelectors
-    that they get; refusals are left out.
+    """Creates pods of the namespace `mapped` by dry runs all the time, one of them before the block
+    and one after it. Yields the nodeSelectors that they get; refusals are left out.
     """
     selectors: list[Any] = []
     refused: list[bool] = []
@@ -47,9 +49,16 @@ def writer(kubeconfig: Path) -> Iterator[list[Any]]:
                 refused.append(True)
 
     thread = threading.Thread(target=write)
+
+    def wait_for_another() -> None:
+        count = len(selectors) + len(refused)
+        until(lambda: len(selectors) + len(refused) > count, what="another pod was sent")
+
     thread.start()
     try:
+        wait_for_another()
         yield selectors
+        wait_for_another()
     finally:
         ended.set()
         thread.join()

@@ -91,7 +91,7 @@ def require_placed(selectors: list[list[object]]) -> None:
     """The pods of all writers were placed, by one of the labels."""
     legal = [{label: "pool1"} for label in NODE_LABELS.values()]
     for of_writer in selectors:
-        assert len(of_writer) > 5
+        assert of_writer
         assert [each for each in of_writer if each not in legal] == []
 
 

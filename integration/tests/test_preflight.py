@@ -6,13 +6,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import command_line
 import pytest
 from foreign import Foreign
-from kubernetes import client
 from waits import until
 
 from fairlead.clusters import remote
@@ -226,13 +224,14 @@ def test_a_namespace_that_refuses_our_pods_is_told(
     [("1", "29", False), ("1", "30", True), ("1", "31+", True), ("2", "0", True)],
 )
 def test_the_version_is_one_that_has_what_is_used(
-    monkeypatch: pytest.MonkeyPatch, major: str, minor: str, ok: bool
+    foreign: Foreign, monkeypatch: pytest.MonkeyPatch, major: str, minor: str, ok: bool
 ) -> None:
-    version = SimpleNamespace(major=major, minor=minor, git_version=f"v{major}.{minor}.0")
-    monkeypatch.setattr(client, "VersionApi", lambda _: SimpleNamespace(get_code=lambda: version))
-    finding = preflight._version(None)  # type: ignore[arg-type]
+    version = {"major": major, "minor": minor, "gitVersion": f"v{major}.{minor}.0"}
+    objects = foreign.objects()
+    monkeypatch.setattr(objects, "call", lambda *_, **named: version)
+    finding = preflight._version(objects)
     assert finding.ok is ok
-    assert version.git_version in finding.detail
+    assert version["gitVersion"] in finding.detail
 
 
 def test_a_kind_that_is_not_served_is_told(foreign: Foreign) -> None:

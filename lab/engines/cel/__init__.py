@@ -85,6 +85,7 @@ def _created(
 
         for parameter in parameters:
             create_at(f"/apis/{parameter['apiVersion']}/{parameter['kind'].lower()}", parameter)
+        stack.callback(_wait_for_deletions, api)
         for number, objects in enumerate(together.policies(world)):
             progress.update("cel", "creating the policies", done=number, total=len(world))
             for manifest in objects:
@@ -92,3 +93,11 @@ def _created(
         yield parameters
         if stay:
             stack.pop_all()
+
+
+def _wait_for_deletions(api: Objects) -> None:
+    """Return once the API server enforces no binding that was deleted: without its parameters, a
+    binding refuses every request.
+    """
+    with marker.placed(api, mutating=True):
+        pass

@@ -83,7 +83,7 @@ def parameters(kind: str, document: files.Document, kinds: Kinds) -> Parameters:
     model, convert = CONSTRAINTS[kind]
     constraint = document.parse(model)
     if fields := unknown(constraint):
-        raise Untakable(f"parameters.{fields[0]} is none of the library's parameters: remove it")
+        raise Untakable(f"parameters.{fields[0]} is not a parameter of the library: remove it")
     result = convert(constraint, kinds)
     _note_foreign_kinds(result, kinds)
     return result

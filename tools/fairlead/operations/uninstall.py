@@ -9,6 +9,7 @@ or, for kinds without namespaces, if it is also named `fairlead`, `fairlead-...`
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +22,14 @@ from fairlead.deployment.names import NAMESPACE, OPA_PODS
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
 from fairlead.operations import transient_access
+from fairlead.operations.strategies import base
 
 DEADLINE = 180.0
 """Seconds in which the namespace and its pods have to be gone."""
 
 # The order of removal; any other kind in the namespace comes before the Deployment. What validates
-# goes first, as it would refuse pods without what mutates.
+# goes first, as it would refuse pods without what mutates. API servers refuse requests by a binding
+# whose parameters are gone, so they must know that it is deleted before anything else is.
 _FIRST = (
     "ValidatingWebhookConfiguration",
     "ValidatingAdmissionPolicyBinding",
@@ -72,15 +75,17 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     kinds = objects.kinds()
     transient_access.end_all(objects, progress=progress)
     ours, remaining = _listed(objects, kinds)
+    ours.sort(key=lambda entry: _order(entry[0].name))
     removed = []
-    for kind, manifest in sorted(ours, key=lambda entry: _order(entry[0].name)):
-        metadata = manifest["metadata"]
-        progress.update("uninstall", f"removing {kind.name} {metadata['name']}")
-        if kind.name == "Deployment" and metadata["name"] == "opa":
-            _remove_deployment(objects)
-        else:
-            objects.delete(kind.api_version, kind.name, metadata["name"], metadata.get("namespace"))
-        removed.append(_row(kind.name, metadata["name"], metadata.get("namespace"), removed=True))
+    for name, of_kind in itertools.groupby(ours, key=lambda entry: entry[0].name):
+        has_parameters = False
+        for kind, manifest in of_kind:
+            progress.update("uninstall", f"removing {name} {manifest['metadata']['name']}")
+            _remove(objects, kind, manifest)
+            removed.append(_row(name, manifest, removed=True))
+            has_parameters |= "paramRef" in manifest.get("spec", {})
+        if has_parameters:
+            base.wait_for_api_servers(progress)
     namespace = objects.get("v1", "Namespace", NAMESPACE)
     if namespace is not None and _is_ours(namespace):
         if not remaining:
@@ -92,11 +97,19 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
                 what=f"namespace {NAMESPACE} is gone",
                 pause=0.2,
             )
-        removed.append(_row("Namespace", NAMESPACE, None, removed=not remaining))
+        removed.append(_row("Namespace", namespace, removed=not remaining))
     cluster.stop()
     contexts.forget_copy(cluster.kubeconfig)
     progress.finish("uninstall", f"removed {sum(row['removed'] for row in removed)} objects")
     return Uninstalled(removed, remaining)
+
+
+def _remove(objects: clients.Objects, kind: discovery.Kind, manifest: Mapping[str, Any]) -> None:
+    metadata = manifest["metadata"]
+    if kind.name == "Deployment" and metadata["name"] == "opa":
+        _remove_deployment(objects)
+    else:
+        objects.delete(kind.api_version, kind.name, metadata["name"], metadata.get("namespace"))
 
 
 def _remove_deployment(objects: clients.Objects) -> None:
@@ -182,5 +195,7 @@ def _order(kind: str) -> int:
     return _LAST.index(kind) + 1 if kind in _LAST else 0
 
 
-def _row(kind: str, name: str, namespace: str | None, *, removed: bool) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "namespace": namespace, "removed": removed}
+def _row(kind: str, manifest: Mapping[str, Any], *, removed: bool) -> dict[str, Any]:
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace")
+    return {"kind": kind, "name": metadata["name"], "namespace": namespace, "removed": removed}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fairlead.common.errors import FairleadError
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import cases, intent_file, parameter_rules
@@ -40,7 +40,7 @@ _unconcerned := decided if decided := data.intents.decisions with input as data.
 
 
 def require(examples: PolicySet, progress: Progress) -> None:
-    """Raises FairleadError that lists everything that an intent does against the contract, in a set
+    """Raises UsageError that lists everything that an intent does against the contract, in a set
     with examples of parameters (PolicySet.with_examples).
     """
     problems = [
@@ -52,7 +52,7 @@ def require(examples: PolicySet, progress: Progress) -> None:
         *(problem for instance in examples.active for problem in _of_engines(instance.intent)),
     ]
     if problems:
-        raise FairleadError("\n".join(problems))
+        raise UsageError("\n".join(problems))
 
 
 def _of_modules(policies: PolicyFolder) -> Iterator[str]:
@@ -145,7 +145,8 @@ def _of_engines(intent: Intent) -> Iterator[str]:
         path = intent.module.parent / "engines" / file
         if (engine in intent.facts.written_for) != path.is_file():
             yield (
-                f"{path}: is missing, but writtenFor in {intent_file.FILE} names {engine}"
+                f"{path}: is missing, but writtenFor in {intent_file.FILE} names {engine}: "
+                f"write the file, or remove {engine} from there"
                 if engine in intent.facts.written_for
                 else f"{intent.source}: writtenFor: add {engine}, because there is {path}"
             )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from fairlead.clusters.base import OpaServer
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.distribution import archives, contents, signatures
+from fairlead.distribution import contents, signatures
 from fairlead.distribution.archives import LARGEST, SIGNATURES, Archive
 from fairlead.operations import deployed_state
 from fairlead.policy import policy_files
@@ -65,6 +66,13 @@ def policies(contact: str) -> Archive:
     """Policies that name this contact in refusals."""
     settings = Settings(contact=contact)
     return contents.policies(PolicySet.load(settings, further=[policy_files.SIGNED]), Progress())
+
+
+def content(persisted: Path) -> bytes:
+    """What a compressed file begins with that OPA keeps. OPA leaves out what follows the end of the
+    archive in it: sometimes the checksum is missing.
+    """
+    return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(persisted.read_bytes())
 
 
 def contact(opa: Follower) -> str | None:
@@ -136,10 +144,7 @@ def test_an_opa_that_starts_without_the_server_decides_by_what_it_has_kept(world
     (opa,) = world.opas
     # OPA decides by a bundle before it has written it.
     persisted = world.folder / "0" / "persisted" / "bundles" / "policies" / "bundle.tar.gz"
-    until(
-        lambda: persisted.exists() and b"first" in archives.read(persisted).files["settings.rego"],
-        "the OPA keeps the bundle",
-    )
+    until(lambda: persisted.exists() and b"first" in content(persisted), "the OPA keeps the bundle")
     world.server.away = True
     opa.stop()
     opa.launch()

@@ -86,11 +86,8 @@ class Operation:
             self.applier.apply(manifest)
 
     def wait_for_api_servers(self) -> None:
-        """Wait until API servers that were not asked enforce what the one that was asked enforces:
-        they look at admission policies every second, and at webhooks at once.
-        """
-        self.progress.update("policies", "waiting until all API servers enforce them")
-        time.sleep(_OTHERS)
+        """See the function of this name."""
+        wait_for_api_servers(self.progress)
 
 
 @dataclass(frozen=True)
@@ -172,6 +169,14 @@ class Strategy(Protocol):
         """The state of the engine, and what is wrong with it. Raises FairleadError if the API
         server does not answer.
         """
+
+
+def wait_for_api_servers(progress: Progress) -> None:
+    """Wait until API servers that were not asked enforce what the one that was asked enforces: they
+    look at admission policies every second, and at webhooks at once.
+    """
+    progress.update("policies", "waiting until all API servers know of the change")
+    time.sleep(_OTHERS)
 
 
 def key_of(manifest: Mapping[str, Any]) -> Key:

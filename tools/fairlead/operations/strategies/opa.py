@@ -263,11 +263,18 @@ class Opa:
     def _leave(self, keys: Sequence[Key]) -> None:
         """Delete the objects, and end the servers that another engine had in the place of these."""
         operation = self._operation
-        enforced = any(kind in admission_objects.BINDINGS for _, kind, *_ in keys)
-        if operation.cluster.retiring() or enforced:
+        bindings = admission_objects.other_keys(
+            operation.objects, admission_objects.BINDINGS, manifests=()
+        )
+        if operation.cluster.retiring() or bindings:
+            operation.wait_for_api_servers()
+        for key in bindings:
+            operation.applier.delete(*key)
+        if bindings:  # one that an API server still enforces refuses all without its parameters
             operation.wait_for_api_servers()
         for key in keys:
-            operation.applier.delete(*key)
+            if key not in bindings:
+                operation.applier.delete(*key)
         operation.cluster.retire()
 
     def _updated_guards(self, compared: Sequence[drift.Compared]) -> list[str]:
