@@ -70,27 +70,15 @@ class Metrics:
         self._rejected = self._gauge(
             "rejected_configmaps", "ConfigMaps with a policy or document that cannot be loaded."
         )
-        self._lag = self._gauge(
+        self.lag = self._gauge(
             "lag_seconds", "Seconds since OPA last held what it should; 0 while it does."
         )
-        self._confirmed = self._gauge(
+        self.confirmed = self._gauge(
             "confirmed_timestamp_seconds",
             "The time up to which OPA is known to hold the cluster's state; 0 while it is unknown.",
         )
         for peer in ("opa", "kubernetes"):
             self.errors.labels(peer)
-
-    def lag(self, source: Callable[[], float]) -> None:
-        """Set the function that returns the lag, in seconds; it is called when metrics are
-        read.
-        """
-        self._lag.set_function(source)
-
-    def confirmed(self, source: Callable[[], float]) -> None:
-        """Set the function that returns up to when OPA is known to hold everything, in seconds
-        since 1970; it is called when metrics are read.
-        """
-        self._confirmed.set_function(source)
 
     def holds(self, desired: Snapshot, opa_state: Served, rejected: int, pending: int) -> None:
         """Record the result of a cycle."""
