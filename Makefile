@@ -40,10 +40,10 @@ demo: $(READY) ## see on a real API server where pods land and which are refused
 	$(FAIRLEAD) demo $(ARGS)
 
 demo-federation: $(READY) ## see applications placed over clusters, and what moves when one loses a certification
-	$(FAIRLEAD) demo --federation $(ARGS)
+	$(LAB) demo-federation $(ARGS)
 
 demo-access: $(READY) ## see a grant of 20 s, and what its subject may do at each second
-	$(FAIRLEAD) access demo $(ARGS)
+	$(LAB) demo-access $(ARGS)
 
 up: $(READY) ## start a local cluster with Fairlead installed
 	$(FAIRLEAD) up $(ARGS)

@@ -1,1 +1,1 @@
-"""What `fairlead demo` and `fairlead access demo` do and show."""
+"""What `fairlead demo` does and shows."""

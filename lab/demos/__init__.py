@@ -1,0 +1,1 @@
+"""What `make demo-federation` and `make demo-access` do and show."""
