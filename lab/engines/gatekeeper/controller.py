@@ -17,7 +17,6 @@ from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.pki.certificates import CA
 from fairlead.programs import toolchain
-from lab import go_modules
 from lab.engines.live import custom_resources
 
 PROGRAM = "gatekeeper"
@@ -44,7 +43,7 @@ def definitions(progress: Progress) -> list[dict[str, Any]]:
     """The CustomResourceDefinitions of Gatekeeper, from the sources that it is built from. Raises
     FairleadError.
     """
-    folder = go_modules.sources(PROGRAM, MODULE, progress) / "charts" / "gatekeeper" / "crds"
+    folder = toolchain.sources(PROGRAM, MODULE, progress) / "charts" / "gatekeeper" / "crds"
     return [
         document.value
         for path in sorted(folder.glob("*.yaml"))
