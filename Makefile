@@ -40,10 +40,10 @@ demo: $(READY) ## see on a real API server where pods land and which are refused
 	$(FAIRLEAD) demo $(ARGS)
 
 demo-federation: $(READY) ## see applications placed over clusters, and what moves when one loses a certification
-	$(LAB) demo-federation $(ARGS)
+	$(FAIRLEAD) demo --federation $(ARGS)
 
 demo-access: $(READY) ## see a grant of 20 s, and what its subject may do at each second
-	$(LAB) demo-access $(ARGS)
+	$(FAIRLEAD) access demo $(ARGS)
 
 up: $(READY) ## start a local cluster with Fairlead installed
 	$(FAIRLEAD) up $(ARGS)

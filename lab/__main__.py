@@ -11,8 +11,6 @@ COMMANDS = {
     "fuzz": "Send malformed and hostile requests to OPA, and check its answers.",
     "chaos": "Break every component under load, and check that no pod is misplaced.",
     "verify": "Run the conformance cases on each engine, Gatekeeper and Kyverno included.",
-    "demo-federation": "See applications placed over clusters, and what moves.",
-    "demo-access": "See a grant of 20 s, and what its subject may do at each second.",
     "e2e": "Run the integration tests on a cluster of any kind.",
     "docker-e2e": "Run the end-to-end tests in a container.",
     "bench": "Measure Fairlead and its peers side by side.",

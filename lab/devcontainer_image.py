@@ -36,7 +36,7 @@ def build(name: str, progress: Progress) -> int:
 
 def _programs(progress: Progress) -> str | None:
     """An image with the programs that this machine has built; None if none runs in a container."""
-    built = cached() if sys.platform == "linux" else {}
+    built = toolchain.cached() if sys.platform == "linux" else {}
     if not built:
         return None
     listing = "\n".join(sorted(map(str, built)))
@@ -63,11 +63,3 @@ def _programs(progress: Progress) -> str | None:
         except FairleadError as error:
             raise FairleadError(f"{error}\n{images.advice(str(error), base)}") from error
     return tag
-
-
-def cached() -> dict[Path, Path]:
-    """The programs that this machine has already built: relative path in the cache -> path. A
-    machine of the same kind can use copies at the same relative paths.
-    """
-    built = [recipe.built(program) for program, recipe in toolchain.recipes()]
-    return {path.relative_to(path.parents[2]): path for path in built if path.is_file()}

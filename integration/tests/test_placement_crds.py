@@ -14,10 +14,10 @@ from jsonschema import Draft7Validator
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.demos import placement_crds
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.placement import argocd, karmada
-from lab.demos import placement_crds
 
 PROFILES = ["bare"]
 pytestmark = pytest.mark.embedded("it brings definitions of others")

@@ -13,12 +13,11 @@ from fairlead.common import atomic_files, files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.gatekeeper import installation
-from fairlead.engines.live import custom_resources
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.pki.certificates import CA
 from fairlead.programs import toolchain
-from lab import go_modules
+from lab.engines.live import custom_resources
 
 PROGRAM = "gatekeeper"
 MODULE = "github.com/open-policy-agent/gatekeeper/v3"
@@ -44,7 +43,7 @@ def definitions(progress: Progress) -> list[dict[str, Any]]:
     """The CustomResourceDefinitions of Gatekeeper, from the sources that it is built from. Raises
     FairleadError.
     """
-    folder = go_modules.sources(PROGRAM, MODULE, progress) / "charts" / "gatekeeper" / "crds"
+    folder = toolchain.sources(PROGRAM, MODULE, progress) / "charts" / "gatekeeper" / "crds"
     return [
         document.value
         for path in sorted(folder.glob("*.yaml"))

@@ -14,12 +14,11 @@ from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.engines.live import clusters, custom_resources
-from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.programs import toolchain
-from lab import go_modules
+from lab.engines.live import clusters, custom_resources
+from lab.engines.live.worlds import create
 
 PROGRAM = "kyverno"
 _ADMISSION = "admissionregistration.k8s.io/v1"
@@ -48,7 +47,7 @@ def definitions(progress: Progress) -> list[dict[str, Any]]:
     """The CustomResourceDefinitions of Kyverno, from the sources that it is built from. Raises
     FairleadError.
     """
-    folder = go_modules.sources(PROGRAM, _MODULE, progress) / "config" / "crds"
+    folder = toolchain.sources(PROGRAM, _MODULE, progress) / "config" / "crds"
     # 6 MB, for which the loader in C takes 2 s, and the one with lines of this package 10.
     return [
         document

@@ -1,1 +1,1 @@
-"""What `fairlead demo` does and shows."""
+"""What `fairlead demo` and `fairlead access demo` do and show."""

@@ -46,10 +46,10 @@ def test_wrong_usage_is_told(arguments: tuple[str, ...], message: str) -> None:
     ],
 )
 def test_what_is_left_has_two_units(seconds: float | None, text: str) -> None:
-    assert access.left(seconds) == text
+    assert access._left(seconds) == text
 
 
 def test_a_time_that_no_calendar_has_is_shown_as_it_is_written() -> None:
     last = "9999-12-31T23:59:59-23:59"
-    assert access.local(last) == last
-    assert access.local("2026-11-21T10:00:00Z").startswith("2026-11-2")
+    assert access._local(last) == last
+    assert access._local("2026-11-21T10:00:00Z").startswith("2026-11-2")

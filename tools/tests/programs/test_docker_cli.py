@@ -20,9 +20,9 @@ from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.programs import docker as docker_cli
-from fairlead.programs import images
+from fairlead.programs import images, toolchain
 from fairlead.programs.toolchain import programs, recipe
-from lab import containers, devcontainer_image, docker_e2e, e2e
+from lab import containers, docker_e2e, e2e
 
 DEADLINE = 30  # seconds
 
@@ -340,7 +340,7 @@ def test_programs_that_this_machine_has_built_are_not_built_again(
     built = recipe.load(opa.module).built(opa)
     built.parent.mkdir(parents=True)
     built.write_text("a program")
-    assert devcontainer_image.cached() == {Path("opa") / built.parent.name / "opa": built}
+    assert toolchain.cached() == {Path("opa") / built.parent.name / "opa": built}
     monkeypatch.setenv("FAIRLEAD_CLUSTER", "embedded")
     # What is sent to the first build is kept; the image of the programs is not there yet.
     sent = checkout / "sent"

@@ -1,4 +1,5 @@
-"""`fairlead demo`: show in a new cluster where pods land and why others are refused."""
+"""`fairlead demo`: show in a new cluster where pods land and why others are refused, or on which of
+several clusters applications run."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from fairlead.checks import laboratory
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.clusters import demo_federation
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.demos import pools as library
@@ -28,20 +29,20 @@ from fairlead.settings.models import Settings
 )
 @click.option("--keep", is_flag=True, help="Leave the cluster running afterwards.")
 @options.output
-def command(name: str, engine: str, federation: bool, keep: bool, output: str) -> int:
+def command(name: str, engine: str, federation: bool, keep: bool, output: str) -> None:
     """See Fairlead at work: a real API server, three node pools, and where each pod lands or why it
     is refused.
 
     A cluster that was kept by an earlier run is replaced.
 
-    With --federation, which needs a checkout of Fairlead, play the scenario of docs/placement.md:
-    decide, take a certification from a cluster, see what moves, and apply what Karmada and Argo CD
-    need to a real API server. Exit code: 1 if something is not as expected.
+    With --federation, play the scenario of docs/placement.md: decide, take a certification from a
+    cluster, see what moves, and apply what Karmada and Argo CD need to a real API server. Exit
+    code: 1 if something is not as expected.
     """
     if federation:
         _require_no_cluster_options()
-        kept = ["--keep"] if keep else []
-        return laboratory.run("demo-federation", *kept, "--output", output)
+        demo_federation.run(output, keep=keep)
+        return
     with out.progress() as progress:
         EmbeddedCluster(name).down()
         with up.started(
@@ -58,7 +59,6 @@ def command(name: str, engine: str, federation: bool, keep: bool, output: str) -
         )
     if misplaced := library.misplaced(rows):
         raise FairleadError(f"outside their pool: {', '.join(misplaced)}")
-    return 0
 
 
 def _require_no_cluster_options() -> None:

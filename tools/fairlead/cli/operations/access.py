@@ -6,16 +6,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+from rich.console import Console
 
 from fairlead.access import instants, requests
 from fairlead.access.bindings import Key
 from fairlead.access.requests import Request
-from fairlead.checks import laboratory
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
+from fairlead.demos import access as demo_access
+from fairlead.operations import up
+from fairlead.settings.access import Access
+from fairlead.settings.models import Settings
 
 _COLUMNS = ("namespace", "name", "role", "subjects", "from", "until", "left", "effective", "why")
 _EVENTS = ("time", "namespace", "name", "event", "message")
@@ -141,17 +146,43 @@ def history(namespace: str | None, target: registry.Target, output: str) -> None
     for an hour.
     """
     lines = requests.history(registry.find(target).objects(), namespace)
-    rows = [{**line, "time": local(line["time"])} for line in lines]
+    rows = [{**line, "time": _local(line["time"])} for line in lines]
     out.emit(lines, output, out.rows(None, _EVENTS, rows))
 
 
-@command.command(context_settings={"ignore_unknown_options": True})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def demo(arguments: tuple[str, ...]) -> int:
+@command.command()
+@options.own_cluster("demo-access")
+@options.output
+def demo(name: str, output: str) -> None:
     """See a grant of 20 s in a new cluster, from its request to its end: what its subject may do at
-    each second. It needs a checkout of Fairlead.
+    each second.
     """
-    return laboratory.run("demo-access", *arguments)
+    settings = Settings(access=Access(roles=[demo_access.ROLE]))
+    with out.progress() as progress:
+        EmbeddedCluster(name).down()
+        with up.started(name, settings, {"pool1": 1}, progress=progress) as cluster:
+            rows = demo_access.run(cluster, progress=progress)
+            history = requests.history(cluster.objects())
+
+    def draw(console: Console) -> None:
+        cells = [
+            {
+                "second": f"{row['second']:+d}",
+                "listPods": "200 OK" if row["allowed"] else "403 Forbidden",
+                "left": _left(row["left"]),
+                "status": row["why"],
+            }
+            for row in rows
+        ]
+        styles = {"listPods": "bold"}
+        title = f"What {demo_access.SUBJECT} may do, by seconds from the beginning of the window"
+        out.rows(title, ("second", "listPods", "left", "status"), cells, styles)(console)
+        console.print()
+        events = [{**line, "time": _local(line["time"])} for line in history]
+        out.rows("History", ("time", "event", "message"), events)(console)
+
+    out.emit({"seconds": rows, "history": history}, output, draw)
+    demo_access.check(rows)
 
 
 def _emit(line: dict[str, Any], output: str) -> None:
@@ -164,14 +195,14 @@ def _shown(line: dict[str, Any]) -> dict[str, Any]:
     return {
         **line,
         "subjects": f"{first} and {len(further)} more" if further else first,
-        "from": local(line["validFrom"]),
-        "until": local(line["validUntil"]),
-        "left": left(line["left"]),
+        "from": _local(line["validFrom"]),
+        "until": _local(line["validUntil"]),
+        "left": _left(line["left"]),
         "effective": "yes" if line["effective"] else "no",
     }
 
 
-def local(time: str) -> str:
+def _local(time: str) -> str:
     """The time in the local zone; as it is written if no calendar has it."""
     try:
         moment = instants.moment(instants.nanoseconds(time))
@@ -180,7 +211,7 @@ def local(time: str) -> str:
     return moment.isoformat(sep=" ", timespec="seconds")
 
 
-def left(seconds: float | None) -> str:
+def _left(seconds: float | None) -> str:
     """The two largest units of a time, such as 1h 59m."""
     if seconds is None:
         return "-"

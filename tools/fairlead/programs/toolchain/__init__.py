@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairlead.common.progress import Progress
 from fairlead.programs.toolchain import build
+from fairlead.programs.toolchain import sources as module_sources
 from fairlead.programs.toolchain.installed import find
 from fairlead.programs.toolchain.programs import (
     MATCHER,
@@ -32,8 +33,10 @@ __all__ = [
     "PEERS",
     "PROXY",
     "ProgramState",
+    "cached",
     "ensure",
-    "recipes",
+    "released",
+    "sources",
     "states",
 ]
 
@@ -62,7 +65,7 @@ def ensure(names: Iterable[str | Program], progress: Progress = _SILENT) -> dict
     """
     result: dict[str, Path] = {}
     missing: dict[Recipe, list[Program]] = {}
-    for program, recipe in recipes(names):
+    for program, recipe in _recipes(names):
         installed = find(program, recipe)
         result[program.name] = installed[1] if installed else recipe.built(program)
         if installed is None:
@@ -72,10 +75,36 @@ def ensure(names: Iterable[str | Program], progress: Progress = _SILENT) -> dict
     return result
 
 
+def sources(name: str, module: str, progress: Progress = _SILENT) -> Path:
+    """The folder of the Go module `module`, of which the program is built, or on which that
+    depends, in the pinned version. Raises UsageError for an unknown name, and FairleadError if it
+    cannot be downloaded.
+    """
+    ((_, recipe),) = _recipes([name])
+    return module_sources.folder(recipe, module, progress)
+
+
+def released(module: str, version: str, progress: Progress = _SILENT) -> Path:
+    """The folder of a release (v1.2.3) of the Go module `module`, of which no program here is
+    built. Raises FairleadError if it cannot be downloaded.
+    """
+    return module_sources.released(module, version, progress)
+
+
+def cached(names: Iterable[str] = NAMES) -> dict[Path, Path]:
+    """The programs that this machine has already built: relative path in the cache -> path.
+
+    A machine of the same kind can use copies at the same relative paths. Raises UsageError for an
+    unknown name.
+    """
+    built = [recipe.built(program) for program, recipe in _recipes(names)]
+    return {path.relative_to(path.parents[2]): path for path in built if path.is_file()}
+
+
 def states(names: Iterable[str] = NAMES) -> list[ProgramState]:
     """Where each program is now; builds nothing. Raises UsageError for an unknown name."""
     result = []
-    for program, recipe in recipes(names):
+    for program, recipe in _recipes(names):
         source, path = find(program, recipe) or ("go build", None)
         state = "ready" if path else "not built"
         result.append(
@@ -84,8 +113,5 @@ def states(names: Iterable[str] = NAMES) -> list[ProgramState]:
     return result
 
 
-def recipes(names: Iterable[str | Program] = NAMES) -> list[tuple[Program, Recipe]]:
-    """The programs, and how each is built. Raises UsageError for an unknown name, and InputError if
-    nothing pins one.
-    """
+def _recipes(names: Iterable[str | Program]) -> list[tuple[Program, Recipe]]:
     return [(program, of(program)) for program in select(names)]

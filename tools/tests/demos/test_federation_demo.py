@@ -13,10 +13,10 @@ from command_line import refused
 from fairlead.common import files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.demos import federation as demo
+from fairlead.demos import placement_crds
 from fairlead.kube import clients
-from lab import go_modules
-from lab.demos import federation as demo
-from lab.demos import placement_crds
+from fairlead.programs import toolchain
 
 SCENARIO = demo.scenario(demo.folder())
 
@@ -57,7 +57,7 @@ def test_without_the_kinds_of_an_engine_the_demo_goes_on(
     def unavailable(*_: object) -> NoReturn:
         raise FairleadError("the sources could not be downloaded")
 
-    monkeypatch.setattr(go_modules, "released", unavailable)
+    monkeypatch.setattr(toolchain, "released", unavailable)
     with pytest.raises(FairleadError, match="Or name a checkout by FAIRLEAD_KARMADA"):
         placement_crds.definitions("karmada", Progress())
     server = demo.Server(clients.Objects.__new__(clients.Objects), {"karmada": "no sources"})

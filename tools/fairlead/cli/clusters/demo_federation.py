@@ -1,4 +1,4 @@
-"""`python -m lab demo-federation`: what `fairlead demo --federation` shows."""
+"""Shows the demo of placement over clusters, for `fairlead demo --federation`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import click
-
-from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common.errors import FairleadError
-from lab.demos import federation as library
-from lab.demos.federation import Played, Step
+from fairlead.demos import federation as library
+from fairlead.demos.federation import Played, Step
 
 
-@click.command()
-@click.option("--keep", is_flag=True, help="Leave the API server running afterwards.")
-@options.output
-def command(keep: bool, output: str) -> None:
-    """Play the scenario of docs/placement.md: decide, take a certification from a cluster, see what
-    moves, and apply what Karmada and Argo CD need to a real API server.
+def run(output: str, *, keep: bool) -> None:
+    """Start the API server, play each step, and show it; with `keep`, the server goes on running.
 
-    Exit code: 1 if something is not as expected.
+    Raises FairleadError at the first step that is not as expected.
     """
     source = library.folder()
     scenario = library.scenario(source)

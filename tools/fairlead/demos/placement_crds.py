@@ -14,7 +14,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
-from lab import go_modules
+from fairlead.programs import toolchain
 
 _SOURCES = {
     "karmada": (
@@ -44,7 +44,7 @@ def definitions(name: str, progress: Progress) -> list[dict[str, Any]]:
     variable = f"FAIRLEAD_{name.upper()}"
     try:
         checkout = os.environ.get(variable)
-        root = Path(checkout) if checkout else go_modules.released(module, version, progress)
+        root = Path(checkout) if checkout else toolchain.released(module, version, progress)
     except FairleadError as error:
         raise FairleadError(f"{error}\nOr name a checkout by {variable}") from error
     # By libyaml: Argo CD's has more than a megabyte.

@@ -10,16 +10,15 @@ from threading import Event
 
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.programs import processes, toolchain
+from fairlead.programs import processes
 from fairlead.programs.toolchain import golang
+from fairlead.programs.toolchain.recipe import Recipe
 
 
-def sources(name: str, path: str, progress: Progress) -> Path:
-    """The folder of the Go module `path`, of which the program `name` is built, or on which that
-    depends, in the version and with the checksum that pins it. Go downloads it if its cache lacks
-    it. Raises UsageError for an unknown name, and FairleadError.
+def folder(recipe: Recipe, path: str, progress: Progress) -> Path:
+    """The folder of the Go module `path` in the version and with the checksum that the recipe pins.
+    Go downloads it if its cache lacks it. Raises FairleadError.
     """
-    ((_, recipe),) = toolchain.recipes([name])
     go = golang.provide(recipe.go, progress, Event())
     return _downloaded(go, recipe.source, path, f"{path} {recipe.version}")
 

@@ -24,8 +24,8 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import files, paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.demos import placement_crds
 from fairlead.kube import clients
-from lab.demos import placement_crds
 
 CLUSTER = "federation"
 """The name of the cluster that has the API server."""

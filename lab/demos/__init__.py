@@ -1,1 +1,0 @@
-"""What `make demo-federation` and `make demo-access` do and show."""
