@@ -271,7 +271,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
                 patch("{nodeSelector: {a: b}}"),
                 "{resources: {kinds: [Pod], namespaceSelector: {matchLabels: {a: '*'}}}}",
             ),
-            "none that Kubernetes takes",
+            "Kubernetes does not take its namespaceSelector",
         ),
         (
             rule(patch("{nodeSelector: {a: b}}"), exclude="{any: [{subjects: [{name: x}]}]}"),
