@@ -12,8 +12,8 @@ import data.lib.workload_placement.world
 # METADATA
 # description: |
 #   What an hour of all replicas would cost in each eligible cluster, by its name. A cluster from which the price of a
-#   transfer is missing has no cost. Empty if nothing that the workload needs has a price. Costs are doubles, because sums
-#   that are equal differ in the last of OPA's 64 bits.
+#   transfer is missing has no cost. Empty if nothing that the workload needs has a price. Costs are doubles: OPA adds at 64
+#   bits, where equal costs differ in their last digits.
 by_cluster := {name: cost |
 	is_known
 	some name in (eligibility.allowed - _without_prices)
@@ -43,7 +43,7 @@ _paid := {resource: amount |
 	amount := (nano / _nano_of(resource)) * request.pods
 }
 
-# A resource that no cluster of the data has a price of is free.
+# A resource is free if no cluster of the data has a price of it.
 _is_priced(resource) if {
 	some cluster in world.clusters
 	is_price(cluster.price[resource])

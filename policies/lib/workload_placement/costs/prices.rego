@@ -4,7 +4,7 @@ import data.lib.workload_placement.eligibility
 import data.lib.workload_placement.request
 
 # METADATA
-# description: No price is higher.
+# description: The highest price that is allowed.
 highest_price := 1000000000
 
 # METADATA

@@ -28,7 +28,7 @@ _destinations := array.concat(
 	[{"gib": gib, "clusters": names} | some name, gib in request.traffic.applications; names := _clusters_of(name)],
 )
 
-# Undefined for an application that runs nowhere.
+# The clusters of an application. Undefined if it runs nowhere.
 _clusters_of(application) := names if {
 	names := object.keys(values.weights(world.applications[application].clusters))
 	count(names) > 0
