@@ -20,7 +20,6 @@ INCLUDED = (
     "integration/kind.yaml",
     "policies",
     "testdata",
-    "tools/load",
     "tools/matcher",
     "tools/proxy",
     "tools/schemas",

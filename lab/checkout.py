@@ -19,7 +19,7 @@ from fairlead.opa import cli
 from fairlead.policy import contract, generated, policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
-from lab import coverage, developers
+from lab import coverage, developers, project_tables
 from lab.engines import matrix
 
 COVERAGE = 100.0
@@ -106,6 +106,7 @@ def _check(progress: Progress) -> str:
     cli.check(policy_files.builtin(), paths.root() / "tools" / "schemas", progress)
     texts = {
         **generated.texts(policies, policies.folders),
+        **project_tables.texts(),
         **matrix.texts(),
         **pod_sizes.texts(),
     }

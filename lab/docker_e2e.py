@@ -10,8 +10,8 @@ from pathlib import Path
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.programs import docker, images
-from lab import devcontainer_image
+from fairlead.programs import images
+from lab import containers, devcontainer_image
 
 IMAGE = "fairlead-dev:0.1.0"
 CLUSTERS = ("kind", "embedded")
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str], *, progress: Progress) -> int:
     environment["FAIRLEAD_CLUSTER"] = cluster
     options = []
     if cluster == "kind":
-        path, group = docker.socket(image)
+        path, group = containers.socket(image)
         # kind's API server listens on the host's loopback.
         options = [f"--volume={path}:{_SOCKET}", f"--group-add={group}", "--network=host"]
         if config:
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str], *, progress: Progress) -> int:
     logs = paths.root() / LOGS
     shutil.rmtree(logs, ignore_errors=True)
     progress.finish("container", f"runs the end-to-end tests, on a cluster of {cluster}")
-    return docker.run(
+    return containers.run(
         image,
         ["python", "-m", "lab", "e2e", *arguments],
         options=options,

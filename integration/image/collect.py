@@ -49,6 +49,8 @@ UNUSED_PACKAGES = (
     "[!j]*/tests",  # jinja2.tests is not a test
     "jsonschema/tests",
 )
+# What modules read beside their code.
+DATA = ("fairlead/deployment/pod_sizes.yaml",)
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -71,7 +73,7 @@ def main(sources: Path, environment: Path, image: Path) -> None:
     for pattern in UNUSED_PACKAGES:
         for unused in target.glob(pattern):
             shutil.rmtree(unused) if unused.is_dir() else unused.unlink()
-    for module in own_modules(sources):
+    for module in (*own_modules(sources), *map(Path, DATA)):
         (target / module).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(sources / module, target / module)
     for name in ("lib", "lib64"):  # as on Debian; the loader's path stands in each program

@@ -8,7 +8,6 @@ import pytest
 import representative
 from profiles import EMBEDDED, TARGET
 
-from fairlead import verification
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
@@ -17,6 +16,7 @@ from fairlead.policy import cases
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.verification.verify import verify
+from lab.engines.webhook import WebhookEngine
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_cases_of_each_operation_and_outcome_hold_on_the_api_server(
     target: registry.Target,
 ) -> None:
     chosen = representative.cases([case for case in cases.load(None) if not case.data])
-    results = verify(chosen, verification.load(["webhook"], target=target), Progress())
+    results = verify(chosen, [WebhookEngine(target=target)], Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is not True] == []
     assert len(results) >= 60
 
@@ -38,7 +38,7 @@ def test_cases_of_each_operation_and_outcome_hold_on_the_api_server(
 @pytest.mark.lab
 def test_every_case_holds_on_the_api_server(target: registry.Target) -> None:
     every = cases.load(None)
-    results = verify(every, verification.load(["webhook"], target=target), Progress())
+    results = verify(every, [WebhookEngine(target=target)], Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     left_out = {r.case for r in results if r.passed is None}
     assert left_out == {case.name for case in every if case.data}

@@ -86,6 +86,9 @@ def test_a_plan_of_what_is_deployed_is_empty_and_so_is_its_repetition(
     )
     applied = fairlead(cluster, "deploy", "-o", "json")
     assert actions(applied) == actions(planned)
+    assert (
+        "until all API servers" not in applied.stderr
+    )  # nothing leaves for which they are awaited
 
 
 @pytest.mark.usefixtures("restored")

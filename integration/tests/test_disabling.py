@@ -21,8 +21,6 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, sidecars, switches
-from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -36,24 +34,11 @@ pytestmark = pytest.mark.embedded("it lets pods in without their placement, and 
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io/v1"
-SIZE_POLICY = "fairlead-node-pool-size"
 MUTATING = (ADMISSION, "MutatingWebhookConfiguration", "fairlead")
 VALIDATING = (ADMISSION, "ValidatingWebhookConfiguration", "fairlead")
 WHY = "OPA hangs, #4711"
 
 Made = Callable[..., dict[str, Any]]
-
-
-def former_size_policy() -> dict[str, Any]:
-    """A policy that the engine `python` has, and that OPA had in former versions."""
-    settings = Settings()
-    rendered = manifests.render_objects(
-        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.SERVE
-    )
-    kind = "ValidatingAdmissionPolicy"
-    return next(
-        each for each in rendered if (each["kind"], each["metadata"]["name"]) == (kind, SIZE_POLICY)
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -414,24 +399,10 @@ def test_what_is_half_disabled_is_told(cluster: EmbeddedCluster, objects: client
     webhooks = [{**webhook, "objectSelector": {}} for webhook in live["webhooks"]]
     objects.merge(live, {**annotation, "webhooks": webhooks})
     (half,) = disable.read(objects).halves
-    assert "in one of the two webhook configurations only" in half
+    assert half.startswith("node-pool is disabled, but not by MutatingWebhookConfiguration")
     assert half in status(cluster)[1]["problems"]
     disable.enable(cluster, None)
-    policy = objects.apply(former_size_policy())
-    mark = "fairlead.dev/disabled"
-    nothing = [{"key": mark, "operator": operator} for operator in ("Exists", "DoesNotExist")]
-    selector = {"objectSelector": {"matchExpressions": nothing}}
-    objects.merge(policy, {"spec": {"matchConstraints": selector}})
-    (half,) = disable.read(objects).halves
-    assert half.startswith(f"ValidatingAdmissionPolicy {SIZE_POLICY} is disabled, but")
-    disable.enable(cluster, None)
     assert disable.read(objects).halves == []
-    disable.disable(cluster, None, WHY)
-    off = objects.get(ADMISSION, "ValidatingAdmissionPolicy", SIZE_POLICY)
-    assert off
-    assert switches.policy_is_off(off)
-    deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
-    assert objects.get(ADMISSION, "ValidatingAdmissionPolicy", SIZE_POLICY) is None
 
 
 def test_without_webhooks_there_is_nothing_to_disable(

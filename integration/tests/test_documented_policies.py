@@ -14,11 +14,12 @@ from waits import until
 from fairlead import verification
 from fairlead.clusters.base import Cluster
 from fairlead.engines.base import Decision
-from fairlead.engines.live import custom_resources, marker
-from fairlead.engines.live.scene import Scene
+from fairlead.engines.live import marker
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.policy.cases import Case, Request
+from lab.engines.live import custom_resources
+from lab.engines.live.scene import Scene
 
 pytestmark = pytest.mark.embedded("other clusters may not serve MutatingAdmissionPolicy v1")
 

@@ -12,12 +12,12 @@ import yaml
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Engine
-from fairlead.engines.cel import CelEngine
 from fairlead.policy import cases, policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.verification.opa import OpaEngine
 from fairlead.verification.verify import verify
+from lab.engines.cel import CelEngine
 from lab.fuzz import agreement
 
 PROFILES = ["bare"]

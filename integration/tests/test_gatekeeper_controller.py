@@ -19,7 +19,6 @@ from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
-from fairlead.engines.live import clusters
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
 from fairlead.policy import cases, loading
@@ -30,6 +29,7 @@ from fairlead.settings.selectors import Selector
 from fairlead.verification.verify import verify
 from lab.engines.gatekeeper import GatekeeperEngine, controller
 from lab.engines.gatekeeper.in_force import InForce
+from lab.engines.live import clusters
 
 POLICIES = paths.root() / "policies"
 REFUSING = (

@@ -258,54 +258,6 @@ def test_the_printed_lines_and_commands_bring_policies_and_settings_back(
     assert bundles.revision(live["data"]) == then.revision
 
 
-def test_the_history_of_earlier_versions_is_read_and_goes_on(
-    cluster: EmbeddedCluster, objects: clients.Objects
-) -> None:
-    """They wrote one ConfigMap for each revision, and no log."""
-    push(cluster, PolicySet.load(Settings(contact="#platform")), progress=QUIET)
-    second, first = history.entries(objects)
-    objects.delete("v1", "ConfigMap", HISTORY, NAMESPACE)
-    table = listed(cluster)
-    assert [(e["number"], e["revision"], e["action"], e["current"]) for e in table] == [
-        (2, second.revision, None, True),
-        (1, first.revision, None, False),
-    ]
-    assert [e["time"] for e in table] == [second.time, first.time]
-    assert [e["settings"]["contact"] for e in table] == ["#platform", None]
-    result = rollback(cluster, None, progress=QUIET)
-    assert (result["direction"], result["entry"], result["revision"]) == (
-        "back",
-        3,
-        first.revision,
-    )
-    assert [e["action"] for e in listed(cluster)] == ["rollback", None, None]
-    assert rollback(cluster, "2", progress=QUIET)["direction"] == "forward"
-
-
-def test_a_push_by_an_earlier_version_beside_the_log_is_read_too(
-    objects: clients.Objects, record: Record
-) -> None:
-    record(1)
-    theirs = {"main.rego": "package system\n\nmain := 2\n"}
-    revision = bundles.revision(theirs)
-    metadata = {
-        "name": f"{POLICIES}-{revision}",
-        "namespace": NAMESPACE,
-        "labels": {"fairlead.dev/history": "true"},
-        "annotations": {
-            REVISION_ANNOTATION: revision,
-            "fairlead.dev/since": "2026-01-02T03:04:05.678901+00:00",
-        },
-    }
-    objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": theirs})
-    entry = history.entries(objects)[-1]
-    assert (entry.number, entry.time) == (None, "2026-01-02T03:04:05Z")
-    assert (entry.revision, entry.modules) == (revision, theirs)
-    record(3)
-    assert [entry.number for entry in history.entries(objects)] == [4, 3, 2, 1]
-    assert history.entries(objects)[1].revision == revision
-
-
 def test_the_policies_of_the_last_revisions_are_kept(
     cluster: EmbeddedCluster, objects: clients.Objects, record: Record
 ) -> None:

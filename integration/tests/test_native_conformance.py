@@ -8,9 +8,9 @@ import representative
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.cel import CelEngine
 from fairlead.policy import cases
 from fairlead.verification.verify import verify
+from lab.engines.cel import CelEngine
 
 PROFILES = ["bare"]
 pytestmark = pytest.mark.embedded("it has no policies but these")

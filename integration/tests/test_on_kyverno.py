@@ -19,8 +19,6 @@ from fairlead.clusters import registry
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.kyverno import manifests
-from fairlead.engines.live import clusters
-from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.policy import cases
@@ -28,6 +26,8 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.verification.verify import verify
 from lab.engines.kyverno import KyvernoEngine, controller, marker
+from lab.engines.live import clusters
+from lab.engines.live.worlds import create
 
 pytestmark = [
     pytest.mark.skipif(

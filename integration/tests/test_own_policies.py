@@ -22,7 +22,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.operations import deploy, disable, drift
+from fairlead.operations import deploy, disable
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -277,21 +277,7 @@ def test_an_intent_that_is_gone_leaves_nothing(
 ) -> None:
     objects = cluster_again.objects()
     assert fairlead(repository, "push", "--name", cluster_again.name).returncode == 0
-    # Former versions had such policies beside the webhooks of OPA, too.
-    sizes = ("fairlead-no-host-network-size", "fairlead-node-pool-size")
-    policies = [(ADMISSION, kind, name) for kind in drift.GUARDS for name in sizes]
-    live = objects.get(ADMISSION, "ValidatingAdmissionPolicy", "fairlead-exempt")
-    binding = objects.get(ADMISSION, "ValidatingAdmissionPolicyBinding", "fairlead-exempt")
-    assert live
-    assert binding
-    for version, kind, name in policies:
-        intent = name.removeprefix("fairlead-").removesuffix("-size")
-        spec = live["spec"] if kind == live["kind"] else {**binding["spec"], "policyName": name}
-        metadata = {"name": name, "labels": {"fairlead.dev/intent": intent}}
-        objects.apply({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
-    assert all(objects.get(*policy) for policy in policies)
     deploy.deploy(cluster_again, PolicySet.load(Settings()), progress=Progress())
-    assert not any(objects.get(*policy) for policy in policies)
     webhooks = objects.get(ADMISSION, "ValidatingWebhookConfiguration", "fairlead")
     assert webhooks
     assert {w["name"] for w in webhooks["webhooks"]} == {

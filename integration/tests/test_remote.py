@@ -382,7 +382,7 @@ def test_pods_that_do_not_come_up_tell_why(
         patch = {"status": {"containerStatuses": [status]}}
         foreign.core.patch_namespaced_pod_status(waits.metadata.name, NAMESPACE, patch)
         with pytest.raises(FairleadError) as caught:
-            deployed.serve(*[None] * 3, progress=Progress())  # type: ignore[arg-type]
+            deployed.serve(*[None] * 2, progress=Progress())  # type: ignore[arg-type]
         assert "do not come up" in str(caught.value)
         assert "can pull example/opa:1, or name another by OPA_IMAGE" in str(caught.value)
     finally:

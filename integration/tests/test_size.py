@@ -24,7 +24,8 @@ from fairlead.settings.models import Settings
 
 PROFILES = ["processes"]
 
-UNDER = pod_sizes.MOST_VALUES - 200
+MOST_VALUES, MOST_PARTS = pod_sizes.SIZES["mostValues"], pod_sizes.SIZES["mostParts"]
+UNDER = MOST_VALUES - 200
 """The number of entries that fit beside the other values of a small pod, such as the fields that
 the API server records for its manager."""
 
@@ -83,17 +84,15 @@ def test_a_pod_is_placed_up_to_the_limit_and_refused_above(
         "agentpool": "pool1"
     }
     for large in (
-        with_env(pod(mapped), pod_sizes.MOST_VALUES + 1),
+        with_env(pod(mapped), MOST_VALUES + 1),
         with_env(pod(mapped), 100_000),
-        owned(pod(mapped), pod_sizes.MOST_VALUES),
+        owned(pod(mapped), MOST_VALUES),
         pod(
             mapped,
-            volumes=[
-                {"name": f"v{number}", "emptyDir": {}} for number in range(pod_sizes.MOST_PARTS)
-            ],
+            volumes=[{"name": f"v{number}", "emptyDir": {}} for number in range(MOST_PARTS)],
         ),
-        pod(mapped, tolerations=[{"key": str(number)} for number in range(pod_sizes.MOST_VALUES)]),
-        pod(mapped, hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a"] * pod_sizes.MOST_VALUES}]),
+        pod(mapped, tolerations=[{"key": str(number)} for number in range(MOST_VALUES)]),
+        pod(mapped, hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a"] * MOST_VALUES}]),
     ):
         with pytest.raises(ApiException) as refused:
             post(api, pods, large)
@@ -122,10 +121,10 @@ def test_the_same_holds_for_a_daemon_set_and_a_workload_is_admitted_unwarned(
     placed = post(api, path + "daemonsets", workload("DaemonSet", UNDER))
     assert placed["spec"]["template"]["spec"]["nodeSelector"] == {"agentpool": "pool1"}
     with pytest.raises(ApiException) as refused:
-        post(api, path + "daemonsets", workload("DaemonSet", pod_sizes.MOST_VALUES + 1))
+        post(api, path + "daemonsets", workload("DaemonSet", MOST_VALUES + 1))
     assert refused.value.status == 403
     assert (
-        post(api, path + "deployments", workload("Deployment", pod_sizes.MOST_VALUES + 1))["kind"]
+        post(api, path + "deployments", workload("Deployment", MOST_VALUES + 1))["kind"]
         == "Deployment"
     )
 
@@ -175,7 +174,7 @@ def test_a_pod_elsewhere_may_be_as_large_as_the_cluster_allows(
     assert post(
         api,
         f"/api/v1/namespaces/{elsewhere}/pods",
-        with_env(pod(elsewhere), pod_sizes.MOST_VALUES + 1),
+        with_env(pod(elsewhere), MOST_VALUES + 1),
     )
 
 
@@ -218,7 +217,7 @@ def test_enforcement_and_failure_policy_say_what_becomes_of_what_is_too_large(
     mapped = namespace(agentpool="pool1")
     main = pod(mapped)["spec"]["containers"][0]
     large = {
-        "counted": with_env(pod(mapped), pod_sizes.MOST_VALUES + 1),
+        "counted": with_env(pod(mapped), MOST_VALUES + 1),
         "owned": owned(pod(mapped), 100_000),
         # 0.7 MB, of which a review is 4.2 MB, as each `<` takes six bytes there.
         "unread": pod(mapped, containers=[{**main, "args": ["<" * 700_000]}]),
@@ -341,15 +340,15 @@ def test_a_tenant_with_huge_pods_delays_nobody_elses_and_fits_opas_memory(
 
 
 COUNTED = (
-    ("api/v1", "io.k8s.api.core.v1.Pod", pod_sizes.POD),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.DaemonSet", pod_sizes.DAEMON_SET),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.Deployment", pod_sizes.WORKLOAD),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.ReplicaSet", pod_sizes.WORKLOAD),
-    ("apis/apps/v1", "io.k8s.api.apps.v1.StatefulSet", pod_sizes.WORKLOAD),
-    ("apis/batch/v1", "io.k8s.api.batch.v1.Job", pod_sizes.WORKLOAD),
-    ("apis/batch/v1", "io.k8s.api.batch.v1.CronJob", pod_sizes.WORKLOAD),
-    ("api/v1", "io.k8s.api.core.v1.ReplicationController", pod_sizes.WORKLOAD),
-    ("api/v1", "io.k8s.api.core.v1.Namespace", pod_sizes.NAMESPACE),
+    ("api/v1", "io.k8s.api.core.v1.Pod", "pods"),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.DaemonSet", "daemonsets"),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.Deployment", "workloads"),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.ReplicaSet", "workloads"),
+    ("apis/apps/v1", "io.k8s.api.apps.v1.StatefulSet", "workloads"),
+    ("apis/batch/v1", "io.k8s.api.batch.v1.Job", "workloads"),
+    ("apis/batch/v1", "io.k8s.api.batch.v1.CronJob", "workloads"),
+    ("api/v1", "io.k8s.api.core.v1.ReplicationController", "workloads"),
+    ("api/v1", "io.k8s.api.core.v1.Namespace", "namespaces"),
 )
 
 
@@ -379,16 +378,15 @@ def published(schemas: dict[str, Any], schema: dict[str, Any], at: str = "") -> 
 
 
 @pytest.mark.parametrize(
-    ("group", "name", "kind"), COUNTED, ids=[name.rpartition(".")[2] for _, name, _ in COUNTED]
+    ("group", "name", "members"), COUNTED, ids=[name.rpartition(".")[2] for _, name, _ in COUNTED]
 )
 def test_every_list_and_map_that_the_api_server_knows_is_counted(
-    api: client.ApiClient, group: str, name: str, kind: pod_sizes.Kind
+    api: client.ApiClient, group: str, name: str, members: str
 ) -> None:
     answer = api.call_api(*api.param_serialize("GET", f"/openapi/v3/{group}"))
     schemas = json.loads(answer.read())["components"]["schemas"]
-    counted = set(listed(kind.beside))
-    if kind.template is not None:
-        root = {"o": "", "o.spec.template": ".spec.template"}.get(kind.template)
-        roots = [".spec.template", ".spec.jobTemplate.spec.template"] if root is None else [root]
-        counted |= {path for root in roots for path in listed(pod_sizes.TEMPLATE, root)}
+    shapes = pod_sizes.SIZES["groups"][members]
+    counted = set(listed(shapes["beside"]))
+    for path in shapes["templates"]:
+        counted |= set(listed(pod_sizes.SIZES["template"], "".join(f".{part}" for part in path)))
     assert sorted(set(published(schemas, schemas[name])) - counted) == []

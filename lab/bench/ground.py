@@ -17,8 +17,6 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA_ENGINE
-from fairlead.engines.live.namespaces import needed
-from fairlead.engines.live.worlds import create
 from fairlead.kube import clients
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
@@ -31,6 +29,8 @@ from fairlead.settings.models import Pool, Settings
 from lab.bench import load, processes, second_api_server
 from lab.bench.load import Load
 from lab.engines.gatekeeper.in_force import InForce
+from lab.engines.live.namespaces import needed
+from lab.engines.live.worlds import create
 
 DEADLINE = 120.0
 """Seconds within which a server starts, or something takes effect, also on a busy machine."""

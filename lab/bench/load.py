@@ -1,4 +1,4 @@
-"""Sends requests with fairlead-load (tools/load)."""
+"""Sends requests with fairlead-load (lab/load)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typing import Any
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.programs import toolchain
+from fairlead.programs.toolchain import programs
+
+PROGRAM = programs.own("fairlead-load", "lab/load")
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,11 @@ class Load:
         """
         asked = {"url": url, "body": json.dumps(body), "clients": clients, "requests": requests}
         if self._process.stdin is None or self._process.stdout is None:
-            raise FairleadError(f"{toolchain.LOAD} was not started with pipes")
+            raise FairleadError(f"{PROGRAM.name} was not started with pipes")
         print(json.dumps(asked), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise FairleadError(f"{toolchain.LOAD} has ended")
+            raise FairleadError(f"{PROGRAM.name} has ended")
         result = json.loads(line)
         if result["failed"] > requests / 10:
             what = f"{result['failed']} of {requests} requests to {url} failed"
@@ -53,7 +56,7 @@ class Load:
 @contextmanager
 def running(keys: Path, progress: Progress) -> Iterator[Load]:
     """The program, as the administrator whose certificate is in the cluster's folder `keys`."""
-    program = toolchain.ensure([toolchain.LOAD], progress)[toolchain.LOAD]
+    program = toolchain.ensure([PROGRAM], progress)[PROGRAM.name]
     argv: list[str | Path] = [program, f"--ca-file={keys / 'ca.crt'}"]
     argv += [f"--cert-file={keys / 'admin.crt'}", f"--key-file={keys / 'admin.key'}"]
     pipe = subprocess.PIPE

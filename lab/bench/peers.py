@@ -18,8 +18,6 @@ from fairlead.deployment import component_flags as flags
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines.kyverno import manifests as kyverno_policies
-from fairlead.engines.live import custom_resources
-from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -27,6 +25,8 @@ from lab.bench.ground import DEADLINE, POOL, SETTINGS, Ground
 from lab.engines.gatekeeper import controller as gatekeeper
 from lab.engines.gatekeeper.in_force import InForce
 from lab.engines.kyverno import controller as kyverno
+from lab.engines.live import custom_resources
+from lab.engines.live.worlds import create
 
 NO_POLICY = "no policy"
 NO_POLICY_SECOND = "no policy, second API server"

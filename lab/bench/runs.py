@@ -16,6 +16,7 @@ from lab.bench import (
     decisions,
     first_pods,
     ground,
+    load,
     memory,
     placements,
     pushes,
@@ -123,7 +124,7 @@ def run(plan: Plan, progress: Progress) -> Iterator[Row]:
         yield from _stamped(placements.rows(progress), plan)
     if set(plan.suites) - _ONLY_OPA:
         programs = [peer.program for peer in plan.peers if peer.program]
-        toolchain.ensure([*programs, "opa", toolchain.LOAD], progress)
+        toolchain.ensure([*programs, "opa", load.PROGRAM], progress)
         if any(peer.sidecar is None for peer in plan.peers):
             with ground.prepared(progress) as shared:
                 yield from _stamped(_side_by_side(shared, plan), plan)

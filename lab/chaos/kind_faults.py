@@ -12,7 +12,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import ACCESS, NAMESPACE, OPA_PODS
 from fairlead.kube import clients
-from fairlead.programs import docker
+from lab import containers
 from lab.chaos.faults import Faults
 from lab.chaos.schedule import Fault
 
@@ -53,16 +53,16 @@ class KindFaults(Faults):
 
         def send(signal: str) -> None:
             for server, pid in pids.items():
-                docker.execute(server.node, ["kill", f"-{signal}", pid])
+                containers.execute(server.node, ["kill", f"-{signal}", pid])
 
         def go_on() -> None:
             for server, pid in pids.items():
                 # Its liveness probe may have ended it meanwhile.
-                docker.execute(server.node, ["sh", "-c", f"kill -CONT {pid} || true"])
+                containers.execute(server.node, ["sh", "-c", f"kill -CONT {pid} || true"])
 
         def start_again() -> None:
             for node in sorted({server.node for server in chosen}):
-                docker.execute(node, ["systemctl", "restart", "kubelet"])
+                containers.execute(node, ["systemctl", "restart", "kubelet"])
 
         if how == "kill":
             send("KILL")
@@ -95,7 +95,7 @@ class KindFaults(Faults):
 
     def _pid(self, server: _Server) -> str:
         """The process id of the container in its node. Raises FairleadError if it has ended."""
-        inspected = docker.execute(
+        inspected = containers.execute(
             server.node, ["crictl", "inspect", "--output", "json", server.container]
         )
         try:
@@ -127,6 +127,6 @@ class KindFaults(Faults):
             url,
         ]
         try:
-            return dict(json.loads(docker.execute(node, argv)))
+            return dict(json.loads(containers.execute(node, argv)))
         except ValueError as error:
             raise FairleadError(f"etcd: {error}") from error

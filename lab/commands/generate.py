@@ -9,7 +9,7 @@ from fairlead.cli import output as out
 from fairlead.common import atomic_files
 from fairlead.deployment import pod_sizes
 from fairlead.policy import generated
-from lab import pictures
+from lab import pictures, project_tables
 from lab.engines import golden, matrix
 
 
@@ -17,13 +17,17 @@ from lab.engines import golden, matrix
 @click.option("--picture", is_flag=True, help="Also run `make demo`, and draw docs/demo.svg.")
 @options.output
 def command(picture: bool, output: str) -> None:
-    """Write the tables of docs/engines.md, the shapes by which OPA's proxy counts values, and what
-    each engine renders of the settings in testdata/golden.
+    """Write what is made of all of the project's policies: the tables of the intents and of
+    docs/engines.md, the list in docs/policies.md, the defaults of parameters; and the shapes by
+    which OPA's proxy counts values, and what each engine renders of the settings in
+    testdata/golden.
 
-    `fairlead generate` writes what is made of the policies alone.
+    `fairlead generate` writes the pages of the policies.
     """
     pairs = golden.texts()
-    outdated = generated.outdated({**matrix.texts(), **pod_sizes.texts(), **pairs})
+    outdated = generated.outdated(
+        {**project_tables.texts(), **matrix.texts(), **pod_sizes.texts(), **pairs}
+    )
     atomic_files.write_all(outdated)
     superfluous = golden.superfluous(pairs)
     for path in superfluous:

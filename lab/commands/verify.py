@@ -1,13 +1,11 @@
-"""`python -m lab verify`: `fairlead verify`, with Gatekeeper and Kyverno."""
+"""`python -m lab verify`: `fairlead verify`, with the engines that ask a real API server."""
 
 from __future__ import annotations
 
 from fairlead import verification
+from lab.engines import ENGINES
 
-verification.ENGINES |= {
-    "gatekeeper": "lab.engines.gatekeeper:GatekeeperEngine",
-    "kyverno": "lab.engines.kyverno:KyvernoEngine",
-}
+verification.ENGINES |= ENGINES
 
 from fairlead.cli.decisions.verify import command  # noqa: E402 - its help names the engines
 

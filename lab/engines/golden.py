@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from fairlead import engines
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
-from fairlead.engines import RENDERERS, renderer
-from fairlead.engines.base import Renderer
 from fairlead.policy import loading
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -26,11 +25,10 @@ def folder() -> Path:
 
 def texts() -> Mapping[Path, str]:
     """The files of all pairs, and what they should hold. Raises InputError."""
-    renderers = {name: renderer(name) for name in RENDERERS}
     return {
         settings_file.with_name(name): text
         for settings_file in sorted(folder().glob(f"*/{loading.FILE}"))
-        for name, text in _texts(loading.load(settings_file), renderers)
+        for name, text in _texts(loading.load(settings_file))
     }
 
 
@@ -40,11 +38,11 @@ def superfluous(expected: Mapping[Path, str]) -> list[Path]:
     return sorted(path for path in present if path not in expected)
 
 
-def _texts(settings: Settings, renderers: Mapping[str, Renderer]) -> Iterator[tuple[str, str]]:
+def _texts(settings: Settings) -> Iterator[tuple[str, str]]:
     """The files of a pair, by name."""
     policies = PolicySet.load(settings)
-    for name, engine in renderers.items():
+    for name in engines.RENDERERS:
         try:
-            yield f"{name}.yaml", manifests.to_yaml(engine.render(policies))
+            yield f"{name}.yaml", manifests.to_yaml(engines.render(name, policies))
         except UsageError as error:
             yield f"{name}.refused", f"{error}\n"

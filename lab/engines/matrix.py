@@ -13,8 +13,10 @@ from fairlead.engines.base import Engine
 from fairlead.policy import cases
 from fairlead.policy.cases import Case
 from fairlead.verification import load
+from lab.engines.cel import CelEngine
 from lab.engines.gatekeeper import GatekeeperEngine
 from lab.engines.kyverno import KyvernoEngine
+from lab.engines.webhook import WebhookEngine
 
 _BEGIN, _END = "<!-- made by `make generate`: conformance -->", "<!-- end -->"
 
@@ -23,7 +25,7 @@ def texts() -> Mapping[Path, str]:
     """The page with the table, and what it should hold. Raises InputError."""
     page = paths.root() / "docs" / "engines.md"
     text = files.read_text(page)
-    every = [*load(()), GatekeeperEngine(), KyvernoEngine()]
+    every = [*load(()), WebhookEngine(), CelEngine(), GatekeeperEngine(), KyvernoEngine()]
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:

@@ -19,11 +19,12 @@ from fairlead import verification
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Engine, Outcome
-from fairlead.engines.cel import CelEngine
-from fairlead.engines.live import clusters, marker
-from fairlead.engines.live.scene import Scene
+from fairlead.engines.live import marker
 from fairlead.policy.cases import Case, Expect
 from fairlead.policy.policy_set import PolicySet
+from lab.engines.cel import CelEngine
+from lab.engines.live import clusters
+from lab.engines.live.scene import Scene
 from lab.fuzz import completion, disagreements
 from lab.fuzz.batches import BATCH, Batch, batches
 from lab.fuzz.completion import Completed, plain

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.engines.base import Decision
-from fairlead.engines.live.answers import carry
-from fairlead.engines.live.scene import SETUP_USER, Scene
 from fairlead.policy.cases import Case, Expect, Namespace, Request
 from fairlead.settings.models import Settings
+from lab.engines.live.answers import carry
+from lab.engines.live.scene import SETUP_USER, Scene
 from lab.fuzz import acceptable
 from lab.fuzz.batches import Batch
 

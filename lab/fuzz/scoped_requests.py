@@ -1,4 +1,4 @@
-"""Requests with the tokens of scopes (fairlead.policy.token_scopes), and which of them OPA has to
+"""Requests with the tokens of scopes (fairlead.settings.services), and which of them OPA has to
 answer.
 
 `<NAME>` stands for the token of the scope NAME, `<NAMEbefore>` for the one before, which is valid
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from fairlead.policy.token_scopes import SCOPES
+from fairlead.settings.services import SCOPES
 from lab.fuzz.api_requests import (
     BODIES,
     HARMLESS,

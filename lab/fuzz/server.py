@@ -20,8 +20,8 @@ from fairlead.opa.errors import PolicyRejected
 from fairlead.policy import bundles, policy_files
 from fairlead.policy.bundles import Bundle, ScopedTokens
 from fairlead.policy.revision import MAIN
-from fairlead.policy.token_scopes import SCOPES
 from fairlead.programs import toolchain
+from fairlead.settings.services import SCOPES
 
 _DEADLINE = 60.0  # seconds
 AuthzPolicy = Callable[[list[str], ScopedTokens], str]

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fairlead.demos.beside import Beside
 from fairlead.kube.clients import BRIEF, Objects
 from fairlead.kube.errors import ApiServerError
+from lab.beside import Beside
 from lab.scale.plan import Name
 
 _PODS = "/api/v1/pods"

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.demos.beside import Beside
 from lab.bench import processes
+from lab.beside import Beside
 from lab.chaos.invariants import Attempt
 from lab.chaos.load import Ledger
 from lab.chaos.report import percentile

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fairlead import engines
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.gatekeeper import GatekeeperRenderer
-from fairlead.engines.live import answers, clusters, custom_resources, marker
-from fairlead.engines.live.scene import Scene
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.engines.gatekeeper import controller, inexpressible
 from lab.engines.gatekeeper.in_force import InForce
+from lab.engines.live import answers, clusters, custom_resources
+from lab.engines.live.scene import Scene
+from lab.engines.live.webhook_marker import WebhookMarker
 
 
-class GatekeeperEngine(GatekeeperRenderer):
+class GatekeeperEngine:
     """Sends every request as a dry run to the API server of a new embedded cluster, which asks a
     real Gatekeeper.
     """
 
+    name = "gatekeeper"
     asks_cluster = False
 
     def __init__(self, policies: PolicySet | None = None) -> None:
@@ -47,11 +49,12 @@ class GatekeeperEngine(GatekeeperRenderer):
             controller.start(cluster, rest, progress)
             in_force = InForce(rest)
             rendered = [
-                self.render(self._policies.under(settings)) for settings, _ in groups.values()
+                engines.render(self.name, self._policies.under(settings))
+                for settings, _ in groups.values()
             ]
             templates = [each for objects in rendered for each in objects if _is_template(each)]
             in_force.put({each["metadata"]["name"]: each for each in templates}.values())
-            with marker.placed(rest, webhooks=True) as known:
+            with WebhookMarker(rest).placed() as known:
                 scene = Scene(rest, known)
                 for objects, (_, group) in zip(rendered, groups.values(), strict=True):
                     in_force.put(objects)

@@ -13,11 +13,11 @@ from fairlead.common import atomic_files, files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.gatekeeper import installation
-from fairlead.engines.live import custom_resources
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.pki.certificates import CA
 from fairlead.programs import toolchain
+from lab.engines.live import custom_resources
 
 PROGRAM = "gatekeeper"
 MODULE = "github.com/open-policy-agent/gatekeeper/v3"

@@ -9,10 +9,10 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.engines.gatekeeper import constraints, mutators
-from fairlead.engines.live.namespaces import needed
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from lab.engines.gatekeeper import controller
+from lab.engines.live.namespaces import needed
 
 _DEADLINE = 120.0
 """Seconds within which Gatekeeper enforces what changed. It takes milliseconds, and 4 seconds for a

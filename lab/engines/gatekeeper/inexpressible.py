@@ -14,6 +14,7 @@ from fairlead.policy.cases import Case
 from fairlead.policy.instances import Instance
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings
+from lab.engines.live import case_names
 
 
 def reason(case: Case, policies: CasePolicies) -> str | None:
@@ -78,6 +79,6 @@ def _names(case: Case, instance: Instance) -> dict[str, Any]:
     """What the conditions of an intent's file see."""
     return {
         **mutators.names(instance, declared(case)),
-        **case.names(),
+        **case_names.of(case),
         "expected": case.expect.object or {},
     }

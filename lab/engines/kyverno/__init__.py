@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.cel import inexpressible
-from fairlead.engines.kyverno import KyvernoRenderer, manifests
-from fairlead.engines.kyverno.manifests import Rendered
-from fairlead.engines.live import clusters, custom_resources
+from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import marker as native_marker
-from fairlead.engines.live.scene import Scene
-from fairlead.engines.live.worlds import World, create
 from fairlead.kube.clients import Objects
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
+from lab.engines.cel import inexpressible
 from lab.engines.kyverno import controller, marker
+from lab.engines.live import clusters, custom_resources
+from lab.engines.live.scene import Scene
+from lab.engines.live.worlds import World, create
 
 # How Kyverno and API servers word that an expression or Kyverno failed, which is not a decision.
 _FAILED = re.compile(
@@ -31,12 +31,13 @@ _PATIENCE = 30
 is no reason to refuse. It is the longest time that an API server allows."""
 
 
-class KyvernoEngine(KyvernoRenderer):
+class KyvernoEngine:
     """Sends every request as a dry run to the API server of `cluster`, or of a new embedded one,
     which asks Kyverno. The policies of all settings are in force at once: those of each concern
     only its own requests, by a group of the user.
     """
 
+    name = "kyverno"
     asks_cluster = False
 
     def __init__(
@@ -72,10 +73,10 @@ class KyvernoEngine(KyvernoRenderer):
             yield cluster
 
 
-def _create(world: World[Rendered], rest: Objects, progress: Progress) -> None:
+def _create(world: World[list[dict[str, Any]]], rest: Objects, progress: Progress) -> None:
     for number, instance in enumerate(world):
         progress.update("kyverno", "creating the policies", done=number, total=len(world))
-        for policy in instance.rendered.policies:
+        for policy in instance.rendered:
             if instance.concerns(policy):
                 named = instance.named(policy, number)
                 named["spec"]["webhookConfiguration"] = {"timeoutSeconds": _PATIENCE}

@@ -14,11 +14,11 @@ from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
-from fairlead.engines.live import clusters, custom_resources
-from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.programs import toolchain
+from lab.engines.live import clusters, custom_resources
+from lab.engines.live.worlds import create
 
 PROGRAM = "kyverno"
 _ADMISSION = "admissionregistration.k8s.io/v1"

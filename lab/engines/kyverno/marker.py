@@ -15,10 +15,10 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.engines.kyverno.manifests import MUTATING, VALIDATING, VERSION, path
-from fairlead.engines.live.worlds import create
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
+from lab.engines.live.worlds import create
 
 _LABEL = "fairlead.dev/verify-kyverno"
 _MUTATED = "fairlead.dev/verify-kyverno-mutated"

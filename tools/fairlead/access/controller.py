@@ -94,7 +94,7 @@ class Controller:
         ]
         self._election: str | None = None
         self._there: dict[Key, tuple[str, str]] = {}  # the owner's uid, and who will lose what
-        OpaCredentials(options.opa_url, None, None)  # refuses an address that is none
+        OpaCredentials(options.opa_url, None, None)  # refuses what is not an address
 
     def run(self, stop: Event) -> None:
         """Work until `stop` is set; then let another controller take over at once."""

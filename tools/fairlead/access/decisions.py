@@ -78,7 +78,7 @@ def _read(answer: Mapping[str, Any], parent: Object) -> Decision:
             isinstance(condition["type"], str) and isinstance(condition["status"], str)
             for condition in conditions
         ):
-            raise TypeError("its numbers or conditions are none")
+            raise TypeError("its numbers or conditions are malformed")
         if not children:
             return Decision(None, conditions, float(seconds))
         (binding,) = children

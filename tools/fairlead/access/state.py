@@ -135,7 +135,7 @@ class State:
         if of_parents:
             relevant = needed_of_parent(kind, value)
         elif owner_uid(value) is None:
-            return key, None  # of all bindings in the cluster, most are none of ours
+            return key, None  # most bindings in the cluster are not ours
         else:
             relevant = needed_of_child(kind, value)
         return key, _Entry(_version(value), json.dumps(relevant))

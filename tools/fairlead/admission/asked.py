@@ -13,7 +13,7 @@ from fairlead.admission import reduced_reviews, webhook_matcher
 from fairlead.admission.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, switches
-from fairlead.deployment.names import INTENT_LABEL, PART_OF, WEBHOOKS
+from fairlead.deployment.names import PART_OF, WEBHOOKS
 from fairlead.deployment.webhooks import INTENTS
 from fairlead.policy.policy_set import PolicySet
 
@@ -26,18 +26,14 @@ RENDERED = (
     "bring count"
 )
 _GROUP = "admissionregistration.k8s.io/v1"
-_POLICY, _BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 # The label that API servers give to each namespace, and by which webhooks exempt some.
 _NAME = "kubernetes.io/metadata.name"
-_SIZE = "small-enough"  # integration/deploy/webhooks/webhook.yaml.j2
-_TOO_LARGE = "the object is too large for OPA"
 
 
 @dataclass(frozen=True)
 class Webhooks:
-    """The configurations of all webhooks that call the engine, and in the same form the admission
-    policies that refuse objects too large for it, if it has no proxy. They are `deployed` if a
-    cluster has them; otherwise a deployment would bring them.
+    """The configurations of all webhooks that call the engine. They are `deployed` if a cluster has
+    them; otherwise a deployment would bring them.
     """
 
     configurations: tuple[Mapping[str, Any], ...]
@@ -120,19 +116,12 @@ def of_objects(objects: Sequence[Mapping[str, Any]]) -> Webhooks:
 
 def of_cluster(cluster: Cluster, policies: PolicySet) -> Webhooks:
     """The webhooks of Fairlead in the cluster; if it has none, those that a deployment would bring.
-    Needs the right to list webhook configurations, and ValidatingAdmissionPolicies with their
-    bindings. Raises FairleadError if they cannot be listed.
+    Needs the right to list webhook configurations. Raises FairleadError if they cannot be listed.
     """
     objects = cluster.objects()
-    items = [
-        {**item, "kind": kind}
-        for kind in (*KINDS, _POLICY, _BINDING)
-        for item in objects.list(_GROUP, kind, None)
-    ]
+    items = [{**item, "kind": kind} for kind in KINDS for item in objects.list(_GROUP, kind, None)]
     webhooks = _webhooks([item for item in items if _ours(item)], deployed=True)
-    if not any(configuration["kind"] in KINDS for configuration in webhooks.configurations):
-        return rendered(policies)
-    return webhooks
+    return webhooks if webhooks.configurations else rendered(policies)
 
 
 def _ours(item: Mapping[str, Any]) -> bool:
@@ -143,48 +132,7 @@ def _ours(item: Mapping[str, Any]) -> bool:
 
 
 def _webhooks(objects: Sequence[Mapping[str, Any]], *, deployed: bool) -> Webhooks:
-    enforced = {
-        item["spec"]["policyName"]
-        for item in objects
-        if item["kind"] == _BINDING and "Deny" in item["spec"].get("validationActions", ())
-    }
-    sizes = [
-        _as_webhooks(item)
-        for item in objects
-        if item["kind"] == _POLICY
-        and INTENT_LABEL in (item["metadata"].get("labels") or {})
-        and item["metadata"]["name"] in enforced
-    ]
-    return Webhooks(
-        (*(manifest for manifest in objects if manifest["kind"] in KINDS), *sizes), deployed
-    )
-
-
-def _as_webhooks(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy that refuses large objects, in the form of a webhook configuration: API servers
-    match both alike. The expression that has to hold is one more matchCondition.
-    """
-    spec = policy["spec"]
-    constraints = spec["matchConstraints"]
-    return {
-        "kind": _POLICY,
-        "metadata": policy["metadata"],
-        "webhooks": [
-            {
-                "name": policy["metadata"]["name"],
-                "failurePolicy": spec.get("failurePolicy"),
-                "matchPolicy": constraints.get("matchPolicy"),
-                "namespaceSelector": constraints.get("namespaceSelector"),
-                "objectSelector": constraints.get("objectSelector"),
-                "rules": constraints["resourceRules"],
-                "matchConditions": [
-                    *(spec.get("matchConditions") or ()),
-                    {"name": _SIZE, "expression": validation["expression"]},
-                ],
-            }
-            for validation in spec.get("validations") or ()
-        ],
-    }
+    return Webhooks(tuple(item for item in objects if item["kind"] in KINDS), deployed)
 
 
 def ask(
@@ -247,17 +195,9 @@ def _asked(
     name = request.get("namespace")
     if existing is not None and name and name not in existing and not _is_namespace(request):
         return Asked(False, f'the cluster has no namespace "{name}": create it first', refused=True)
-    verdicts = [verdict for verdict in matched.verdicts if verdict.kind != _POLICY]
-    policies = [verdict for verdict in matched.verdicts if verdict.kind == _POLICY]
-    for policy in policies:
-        if policy.condition == _SIZE:
-            return Asked(
-                False, f"{_TOO_LARGE}: {_POLICY} {policy.webhook} refuses it", refused=True
-            )
-    # Policies come after the mutating webhooks, which have the same expression.
-    for refusing in (verdicts, policies):
-        if refused := [verdict for verdict in refusing if verdict.refused]:
-            return Asked(False, _reasons(request, refused), refused=True)
+    verdicts = matched.verdicts
+    if refused := [verdict for verdict in verdicts if verdict.refused]:
+        return Asked(False, _reasons(request, refused), refused=True)
     if called := [verdict for verdict in verdicts if verdict.called]:
         rights = next((verdict for verdict in called if verdict.rights), None)
         return Asked(
@@ -301,8 +241,6 @@ def _reason(request: Mapping[str, Any], verdict: Verdict) -> str:
         if any(requirement.key == switches.MARK for requirement in verdict.requirements):
             return f"{switches.intent_of(verdict.webhook)} is disabled: `fairlead enable` ends this"
         return _of_labels("the object", verdict.requirements)
-    if verdict.condition == _SIZE:
-        return f"matchCondition {_SIZE} is false: {_TOO_LARGE}, and no policy refuses it"
     if verdict.condition:
         return f"matchCondition {verdict.condition} is false"
     policy = "Fail" if verdict.refused else "Ignore"

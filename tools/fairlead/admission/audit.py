@@ -10,7 +10,8 @@ from typing import Any
 
 from fairlead.admission import asked, batch, reduced_reviews
 from fairlead.admission.asked import Asked
-from fairlead.admission.batch import Decision, described
+from fairlead.admission.batch import described
+from fairlead.admission.decisions import Decision
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress

@@ -7,13 +7,11 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from fairlead.admission.asked import Asked
-from fairlead.admission.evaluate import NO_ANSWER
+from fairlead.admission import decisions
+from fairlead.admission.decisions import Decision
 from fairlead.common.progress import Progress
-from fairlead.kube import admission_reviews
 from fairlead.opa import cli
 from fairlead.programs import toolchain
 
@@ -43,51 +41,6 @@ decisions := [decided |
 ]
 """
 _ENVIRONMENT: dict[str, dict[str, str]] = {"env": {}}
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The decision on one request. `message` says why it is refused, `patch` is a JSON Patch.
-
-    `pool` is the pool that decides on a pod, `selector` the labels of that pool's nodes. They are
-    None and {} if no pool decides, and always for staged policies.
-
-    `intents` has the decision of each intent, {deny, warn, patch}. `asked` is false if the API
-    server decides without OPA; see `admitted`.
-    """
-
-    allowed: bool
-    message: str
-    warnings: tuple[str, ...]
-    patch: tuple[dict[str, Any], ...]
-    pool: str | None
-    selector: Mapping[str, str]
-    intents: Mapping[str, Any] = field(default_factory=dict)
-    asked: bool = True
-
-    def admitted(self, admission: Asked) -> Decision:
-        """What the API server makes of the decision, or decides alone if it does not ask OPA."""
-        if not admission.asked:
-            message = admission.reason if admission.refused else ""
-            return replace(
-                self,
-                allowed=not admission.refused,
-                message=message,
-                warnings=(),
-                patch=(),
-                intents={},
-                asked=False,
-            )
-        patching = [intent for intent, decided in self.intents.items() if decided["patch"]]
-        unpatched, error = admission.unpatched(patching if self.allowed else ())
-        if not unpatched:
-            return self
-        intents = {
-            intent: {**decided, "patch": []} if error or intent in unpatched else decided
-            for intent, decided in self.intents.items()
-        }
-        patch = tuple(step for decided in intents.values() for step in decided["patch"])
-        return replace(self, allowed=not error, message=error, patch=patch, intents=intents)
 
 
 def decide(
@@ -121,9 +74,9 @@ def decide(
         )
         return [_read(answer) for answer in answers]
 
-    decisions = in_batches(reviews, batch, progress=progress, name=name)
+    decided = in_batches(reviews, batch, progress=progress, name=name)
     progress.finish(name, f"decided {len(reviews)} requests")
-    return decisions
+    return decided
 
 
 def in_batches(
@@ -163,18 +116,9 @@ def described(patch: Sequence[Mapping[str, Any]]) -> str:
 
 def _read(decided: Mapping[str, Any]) -> Decision:
     placement: Mapping[str, Any] = next(iter(decided["placement"]), {})
-    pool, selector = placement.get("pool"), placement.get("nodeSelector", {})
-    intents: Mapping[str, Any] = next(iter(decided["intents"]), {})
-    answer = next(iter(decided["answer"]), None)
-    if answer is None:
-        return Decision(False, NO_ANSWER, (), (), pool, selector, intents)
-    response = answer["response"]
     return Decision(
-        allowed=response["allowed"],
-        message=response.get("status", {}).get("message", ""),
-        warnings=tuple(response.get("warnings", ())),
-        patch=tuple(admission_reviews.patch_of(answer)),
-        pool=pool,
-        selector=selector,
-        intents=intents,
+        **decisions.fields(next(iter(decided["answer"]), None)),
+        pool=placement.get("pool"),
+        selector=placement.get("nodeSelector", {}),
+        intents=next(iter(decided["intents"]), {}),
     )

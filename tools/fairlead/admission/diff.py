@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from fairlead.admission import asked, batch, engine_decisions
 from fairlead.admission.asked import Webhooks
-from fairlead.admission.batch import Decision
+from fairlead.admission.decisions import Decision
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError, UsageError

@@ -11,9 +11,10 @@ from typing import Any
 import jsonpatch
 
 from fairlead import engines
-from fairlead.admission.batch import Decision
+from fairlead.admission.decisions import Decision, fields
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import CEL_ENGINE
+from fairlead.engines import base
 from fairlead.engines.base import Undecided
 from fairlead.engines.cel import offline
 from fairlead.engines.python import decisions
@@ -57,26 +58,17 @@ def comparable(decision: Decision, review: Review) -> Decision:
     )
 
 
-def _of_cel(review: Review, decided: offline.Decided) -> Decision:
-    outcome = decided.outcome
+def _of_cel(review: Review, outcome: base.Decision | Undecided) -> Decision:
     if isinstance(outcome, Undecided):
-        return Decision(False, outcome.reason, (), (), None, {})
+        return Decision(False, outcome.reason)
     patch = _patch(review["request"].get("object"), outcome.object) if outcome.allowed else ()
-    return Decision(outcome.allowed, outcome.message, outcome.warnings, patch, None, {})
+    return Decision(outcome.allowed, outcome.message, outcome.warnings, patch)
 
 
 def _of_python(functions: decisions.Policies, review: Review, namespaces: Labels) -> Decision:
     name = review["request"].get("namespace") or ""
     answer = functions.answer(review, namespaces.get(name, {}), review.get("intents"))
-    response = answer["response"]
-    return Decision(
-        response["allowed"],
-        response.get("status", {}).get("message", ""),
-        tuple(response.get("warnings", ())),
-        tuple(admission_reviews.patch_of(answer)),
-        None,
-        {},
-    )
+    return Decision(**fields(answer))
 
 
 def _patch(before: Any, after: Any) -> tuple[dict[str, Any], ...]:

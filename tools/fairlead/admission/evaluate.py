@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fairlead.admission import asked, request_files
-from fairlead.admission.asked import Asked, Webhooks
+from fairlead.admission import asked, decisions, request_files
+from fairlead.admission.asked import Webhooks
+from fairlead.admission.decisions import Decision
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, labels
@@ -18,11 +19,6 @@ from fairlead.opa import cli
 from fairlead.policy import bundles, tables
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
-
-NO_ANSWER = (
-    "the policies give no answer (data.system.main is undefined), which an API server "
-    "treats as a refusal"
-)
 
 # OPA asks the sidecar about a namespace that it does not hold or that has no pool. The sidecar is
 # mocked, so that no evaluation opens a connection.
@@ -54,9 +50,7 @@ _answer(question) := object.union({"first": first, "again": _again(question, fir
 		with http.send as lookup
 }
 
-_details := {"explanation": _explanation, "patching": _patching}
-
-_patching := [intent | some intent, decision in data.system._decisions; count(decision.patch) > 0]
+_details := {"explanation": _explanation, "intents": [intents | intents := data.system._decisions]}
 
 _explanation := {sentence | some intent in _explained; some sentence in data.intents.explanations[intent]} if not data.review.reduced
 
@@ -102,29 +96,20 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Decision):
     """A decision. `object` is the object after the patch, None if it is refused or deleted.
 
     `review` is OPA's answer, None if there was none. `again` is its answer to the patched object,
     None without a patch. `explanation` are sentences with the reasons.
 
-    `patching` are the intents that the patch comes from.
-
     If OPA is not `asked`, the API server decides alone: it admits the object as it is, or refuses
-    it. `reason` says why OPA is not asked; see Asked.
+    it.
     """
 
-    allowed: bool
-    message: str
-    warnings: tuple[str, ...]
-    patch: tuple[dict[str, Any], ...]
-    object: Any
-    explanation: tuple[str, ...]
-    review: dict[str, Any] | None
-    again: dict[str, Any] | None
-    patching: tuple[str, ...] = ()
-    asked: bool = True
-    reason: str = ""
+    object: Any = None
+    explanation: tuple[str, ...] = ()
+    review: dict[str, Any] | None = None
+    again: dict[str, Any] | None = None
 
 
 def ask(questions: Sequence[Question], policies: PolicySet, progress: Progress) -> list[Answer]:
@@ -248,48 +233,20 @@ def evaluate(
     answers = iter(ask(decided, policies, progress) if decided else ())
     evaluated = []
     for request, question, admission in zip(inputs.requests, questions, admissions, strict=True):
+        answer, notes = Answer(True, ""), foreign
         if admission.asked:
-            answer = _admitted(next(answers), question, admission)
+            answer = next(answers)
             note = request_files.unknown(inputs, request, live=namespaces is not None)
-            explanation = (*answer.explanation, *([note] if note else []), *foreign)
-            answer = replace(
-                answer, explanation=explanation, reason=answer.reason or admission.reason
-            )
-        else:
-            answer = replace(without_opa(question, admission), explanation=foreign)
+            notes = (*answer.explanation, *([note] if note else []), *foreign)
+        answer = answer.admitted(admission)
+        answer = replace(
+            answer,
+            object=_after(answer, question.review),
+            explanation=notes,
+            reason=answer.reason or admission.reason,
+        )
         evaluated.append((question, answer))
     return evaluated
-
-
-def _admitted(answer: Answer, question: Question, admission: Asked) -> Answer:
-    """What the API server makes of OPA's answer: it accepts no patch from a validating webhook."""
-    unpatched, error = admission.unpatched(answer.patching)
-    if not unpatched:
-        return answer
-    manifest = question.review["request"].get("object")
-    if error:
-        return replace(answer, allowed=False, message=error, patch=(), object=None)
-    dropped = (
-        f"the API server drops the patch of {', '.join(sorted(unpatched))}: no mutating webhook"
-    )
-    return replace(answer, patch=(), object=manifest, reason=f"{dropped} asks for it")
-
-
-def without_opa(question: Question, admission: Asked) -> Answer:
-    """The API server's own decision on a request that it does not ask OPA about."""
-    manifest = None if admission.refused else question.review["request"].get("object")
-    return Answer(
-        allowed=not admission.refused,
-        message=admission.reason if admission.refused else "",
-        warnings=(),
-        patch=(),
-        object=manifest,
-        explanation=(),
-        review=None,
-        again=None,
-        asked=False,
-        reason=admission.reason,
-    )
 
 
 def parse_labels(text: str) -> dict[str, str]:
@@ -326,24 +283,20 @@ def _lookup(question: Question) -> dict[str, Any]:
 
 
 def _read(question: Question, answer: Mapping[str, Any]) -> Answer:
-    first, explanation = answer["first"], tuple(sorted(answer["explanation"]))
-    if first is None:
-        return Answer(False, NO_ANSWER, (), (), None, explanation, None, None)
-    response = first["response"]
-    patch = tuple(admission_reviews.patch_of(first))
-    after = None
-    if response["allowed"]:
-        request = question.review.get("request")
-        after = request.get("object") if isinstance(request, dict) else None
-        after = admission_reviews.apply(patch, after) if patch else after
-    return Answer(
-        allowed=response["allowed"],
-        message=response.get("status", {}).get("message", ""),
-        warnings=tuple(response.get("warnings", ())),
-        patch=patch,
-        object=after,
-        explanation=explanation,
-        review=first,
+    decided = Answer(
+        **decisions.fields(answer["first"]),
+        intents=next(iter(answer["intents"]), {}),
+        explanation=tuple(sorted(answer["explanation"])),
+        review=answer["first"],
         again=answer["again"],
-        patching=tuple(answer["patching"]) if patch else (),
     )
+    return replace(decided, object=_after(decided, question.review))
+
+
+def _after(decision: Decision, review: Any) -> Any:
+    """The object after the decision; None if it is refused or deleted."""
+    request = review.get("request") if isinstance(review, dict) else None
+    manifest = request.get("object") if isinstance(request, dict) else None
+    if not decision.allowed:
+        return None
+    return admission_reviews.apply(decision.patch, manifest) if decision.patch else manifest

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.admission import asked, batch, request_files
-from fairlead.admission.asked import Asked, Webhooks
-from fairlead.admission.batch import Decision, described
+from fairlead.admission.asked import Webhooks
+from fairlead.admission.batch import described
+from fairlead.admission.decisions import Decision
 from fairlead.admission.request_files import Inputs, Request
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
@@ -138,7 +139,7 @@ def check(
     )
     pairs = list(zip(inputs.requests, admissions, strict=True))
     concerned = [request for request, admission in pairs if admission.asked]
-    decisions = iter(
+    decided = iter(
         batch.decide(
             [admission.question(request.review) for request, admission in pairs if admission.asked],
             modules=policies.modules,
@@ -146,18 +147,13 @@ def check(
             progress=Progress(),
         )
     )
+    decisions = [
+        (next(decided) if admission.asked else Decision(True, "")).admitted(admission)
+        for admission in admissions
+    ]
     verdicts = [
-        _verdict(
-            inputs,
-            request,
-            next(decisions).admitted(admission),
-            policies.settings,
-            fail_on,
-            live=live,
-        )
-        if admission.asked
-        else _not_asked(request, admission, fail_on)
-        for request, admission in pairs
+        _verdict(inputs, request, decision, policies.settings, fail_on, live=live)
+        for request, decision in zip(inputs.requests, decisions, strict=True)
     ]
     unknown = _unknown(inputs, concerned)
     return Report(
@@ -181,7 +177,9 @@ def _verdict(
 ) -> Verdict:
     findings = tuple(_findings(decision, settings))
     notes: tuple[str, ...] = ()
-    if request.namespace is not None and request.namespace not in inputs.namespaces:
+    if not decision.asked:
+        notes = (f"not asked: {decision.reason}",) if decision.allowed else ()
+    elif request.namespace is not None and request.namespace not in inputs.namespaces:
         notes = (_advice(request.namespace, live=live),)
         findings = tuple(
             replace(finding, message=f"{finding.message}; {notes[0]}")
@@ -220,20 +218,6 @@ def _findings(decision: Decision, settings: Settings) -> Iterator[Finding]:
     for intent, decided in intents if decision.allowed else ():
         if decided["patch"]:
             yield Finding(CHANGED, intent, described(decided["patch"]))
-
-
-def _not_asked(request: Request, admission: Asked, fail_on: Collection[str]) -> Verdict:
-    """The API server's own decision on what it does not ask OPA about."""
-    refusal = Finding(REFUSED, None, admission.reason)
-    return Verdict(
-        path=request.path,
-        line=request.line,
-        subject=admission_reviews.subject(request.review),
-        findings=(refusal,) if admission.refused else (),
-        failed=admission.refused and REFUSED in fail_on,
-        patch=(),
-        notes=() if admission.refused else (f"not asked: {admission.reason}",),
-    )
 
 
 def _unknown(inputs: Inputs, requests: Sequence[Request]) -> tuple[str, ...]:

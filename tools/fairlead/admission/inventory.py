@@ -11,7 +11,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
-from fairlead.kube import admission_reviews
+from fairlead.kube import admission_reviews, api_paths
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.resources import Resource
@@ -22,46 +22,24 @@ from fairlead.settings.models import Replicated
 Object = Mapping[str, Any]
 
 _POD_TEMPLATE = ("spec", "template")
-_TEMPLATES = {
-    "/apis/apps/v1/deployments": _POD_TEMPLATE,
-    "/apis/apps/v1/daemonsets": _POD_TEMPLATE,
-    "/apis/apps/v1/statefulsets": _POD_TEMPLATE,
-    "/apis/apps/v1/replicasets": _POD_TEMPLATE,
-    "/api/v1/replicationcontrollers": _POD_TEMPLATE,
-    "/apis/batch/v1/cronjobs": ("spec", "jobTemplate", "spec", "template"),
-    "/apis/batch/v1/jobs": _POD_TEMPLATE,
+_WORKLOADS = {
+    ("apps", "Deployment"): _POD_TEMPLATE,
+    ("apps", "DaemonSet"): _POD_TEMPLATE,
+    ("apps", "StatefulSet"): _POD_TEMPLATE,
+    ("apps", "ReplicaSet"): _POD_TEMPLATE,
+    ("", "ReplicationController"): _POD_TEMPLATE,
+    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
+    ("batch", "Job"): _POD_TEMPLATE,
 }
-"""The kinds of workloads: the path that lists them, and the path of the pod template in each."""
-
-_READ = {
-    "Deployment",
-    "DaemonSet",
-    "StatefulSet",
-    "ReplicaSet",
-    "ReplicationController",
-    "CronJob",
-    "Job",
-}
-_OWN_KINDS = {
-    ("", "Pod"),
-    ("", "ReplicationController"),
-    *(("apps", kind) for kind in ("Deployment", "DaemonSet", "StatefulSet", "ReplicaSet")),
-    *(("batch", kind) for kind in ("CronJob", "Job")),
-}
-"""The group and kind of pods and workloads."""
+"""The path of the pod template in workloads, by their group and kind; all have the version v1."""
+_READ = {kind for _, kind in _WORKLOADS}
 # Pods that have ended run nowhere, and nobody applies them again.
 _ALIVE = ("status.phase!=Succeeded", "status.phase!=Failed")
 _MIRROR = "kubernetes.io/config.mirror"
 # The metadata that API servers write themselves.
 _STORED = {
-    *(
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-    ),
-    *("resourceVersion", "selfLink", "uid"),
+    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"),
+    *("managedFields", "resourceVersion", "selfLink", "uid"),
 }
 
 
@@ -90,7 +68,7 @@ def further_kinds(active: Iterable[Instance]) -> list[Kind]:
         for request in instance.requests
         if "CREATE" in request.operations
         for kind in request.kinds
-        if not kind.subresource and (kind.group, kind.kind) not in _OWN_KINDS
+        if not kind.subresource and (kind.group, kind.kind) not in {*_WORKLOADS, ("", "Pod")}
     }
     return [kinds[path] for path in sorted(kinds)]
 
@@ -128,7 +106,9 @@ class Inventory:
         subjects = [
             subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)
         ]
-        for path, template in _TEMPLATES.items():
+        for (group, name), template in _WORKLOADS.items():
+            version = f"{group}/v1".lstrip("/")
+            path = api_paths.joined(version, None, admission_reviews.plural(name))
             subjects += [
                 subject
                 for workload in self._objects(path)

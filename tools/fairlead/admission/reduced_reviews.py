@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.deployment import pod_sizes
@@ -25,28 +25,15 @@ def reduced(review: Any) -> Any:
     new, old = (objects.get(name) for name in _OBJECTS)
     return {
         **_REVIEW,
-        "changes": request.get("operation") != "UPDATE" or _judged(new) != _judged(old),
+        "changes": pod_sizes.changes(request.get("operation"), new, old),
         "request": {**request, **{name: _names(manifest) for name, manifest in objects.items()}},
     }
-
-
-def _judged(value: Any) -> Any:
-    """What policies judge of an object: its spec, labels and annotations."""
-    metadata = _part(_part(value, ("metadata",)).get("metadata"), ("labels", "annotations"))
-    return _part(value, ("spec",)), metadata
 
 
 def _names(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    names = _part(value, ("apiVersion", "kind", "metadata"))
+    names = pod_sizes.part(value, ("apiVersion", "kind", "metadata"))
     if "metadata" in names:
-        names["metadata"] = _part(names["metadata"], ("name", "namespace", "generateName"))
+        names["metadata"] = pod_sizes.part(names["metadata"], ("name", "namespace", "generateName"))
     return names
-
-
-def _part(value: Any, fields: Collection[str]) -> dict[str, Any]:
-    """These fields of an object."""
-    if not isinstance(value, Mapping):
-        return {}
-    return {name: value[name] for name in fields if name in value}

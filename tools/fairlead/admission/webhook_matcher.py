@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from fairlead.common.progress import Progress
 from fairlead.programs import matcher
 
 
-@dataclass(frozen=True)
-class Requirement:
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Requirement(_Answer):
     """A requirement of a label selector that does not hold. `actual` is the value of the label;
     None if there is none. `operator` is exists, !, in, notin, =, ==, !=, gt or lt.
     """
 
     key: str
     operator: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
     actual: str | None
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(_Answer):
     """Whether an API server calls a webhook for a request.
 
     `kind` and `configuration` are those of the webhook's configuration, `number` its place there.
@@ -41,13 +44,13 @@ class Verdict:
     number: int
     webhook: str
     called: bool
-    ignore: bool
-    refused: bool
-    by: str
-    requirements: tuple[Requirement, ...]
-    condition: str
-    error: str
-    rights: bool
+    ignore: bool = False
+    refused: bool = False
+    by: str = ""
+    requirements: tuple[Requirement, ...] = ()
+    condition: str = ""
+    error: str = ""
+    rights: bool = False
 
 
 RESOURCE, OPERATION = "resource", "operation"
@@ -57,17 +60,21 @@ PARTS = (RESOURCE, OPERATION, NAMESPACE_SELECTOR, OBJECT_SELECTOR, MATCH_CONDITI
 """The parts of a webhook, in the order in which they are judged."""
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(_Answer):
     """The verdict of each webhook on a request.
 
     There is none if the review is `unreadable`, which no API server sends, or if the object is
     `invalid`, which an API server refuses before it calls any webhook. Both are reasons.
     """
 
-    verdicts: tuple[Verdict, ...]
-    unreadable: str
-    invalid: str
+    webhooks: tuple[Verdict, ...] | None
+    unreadable: str = ""
+    invalid: str = ""
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict of each webhook."""
+        return self.webhooks or ()
 
 
 def match(
@@ -88,37 +95,6 @@ def match(
     Raises FairleadError if the program cannot be built or fails.
     """
     question = {"configurations": list(configurations), "namespaces": namespaces}
-    return [_matched(answer) for answer in matcher.answers(question, reviews, progress)]
-
-
-def _matched(answer: Mapping[str, Any]) -> Matched:
-    return Matched(
-        tuple(_verdict(verdict) for verdict in answer["webhooks"] or ()),
-        answer.get("unreadable", ""),
-        answer.get("invalid", ""),
-    )
-
-
-def _verdict(verdict: Mapping[str, Any]) -> Verdict:
-    return Verdict(
-        kind=verdict["kind"],
-        configuration=verdict["configuration"],
-        number=verdict["number"],
-        webhook=verdict["webhook"],
-        called=verdict["called"],
-        ignore=verdict.get("ignore", False),
-        refused=verdict.get("refused", False),
-        by=verdict.get("by", ""),
-        requirements=tuple(
-            Requirement(
-                requirement["key"],
-                requirement["operator"],
-                tuple(requirement.get("values", ())),
-                requirement["actual"],
-            )
-            for requirement in verdict.get("requirements", ())
-        ),
-        condition=verdict.get("condition", ""),
-        error=verdict.get("error", ""),
-        rights=verdict.get("rights", False),
-    )
+    return [
+        Matched.model_validate(answer) for answer in matcher.answers(question, reviews, progress)
+    ]

@@ -218,7 +218,7 @@ def load(settings_file: Path | None) -> Settings:
     InputError, UsageError.
     """
     with out.progress() as progress:
-        settings = parameter_rules.load(settings_file, progress)
+        settings = loading.load(settings_file, parameter_rules.rules(progress))
     _note(settings_file)
     return settings
 
@@ -239,7 +239,7 @@ def load_examples(settings_file: Path | None, folder: Path | None) -> PolicySet:
 
 def _read(settings_file: Path | None) -> tuple[Settings, PolicyFiles]:
     with out.progress() as progress:
-        settings, files = parameter_rules.read(settings_file, progress)
+        settings, files = loading.read(settings_file, parameter_rules.rules(progress))
     _note(settings_file)
     return settings, files
 

@@ -12,7 +12,7 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,7 @@ class Cluster(Protocol):
         run there.
         """
 
-    def serve(
-        self,
-        settings: Settings,
-        credentials: Credentials,
-        file_modules: Mapping[str, str],
-        *,
-        labels: Sequence[str] = (),
-        progress: Progress,
-    ) -> None:
+    def serve(self, policies: PolicySet, credentials: Credentials, *, progress: Progress) -> None:
         """Make sure that OPA and its sidecar run with what was applied. Raises FairleadError
         if they do not come up.
         """

@@ -34,7 +34,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa import arguments
-from fairlead.settings.models import Settings
+from fairlead.policy.policy_set import PolicySet
 
 _SILENCE = 24 * 3600.0
 """Seconds for which a followed log may stay silent; the client has no other way to wait forever."""
@@ -85,15 +85,7 @@ class RemoteCluster:
         """Always true: others run the cluster, so it counts as running until a request fails."""
         return True
 
-    def serve(
-        self,
-        settings: Settings,
-        credentials: Credentials,
-        file_modules: Mapping[str, str],
-        *,
-        labels: Sequence[str] = (),
-        progress: Progress,
-    ) -> None:
+    def serve(self, policies: PolicySet, credentials: Credentials, *, progress: Progress) -> None:
         """Wait until the Deployments that were applied, of OPA and of the controller of access, are
         rolled out. Raises FairleadError with the pods' problems.
 
@@ -101,7 +93,8 @@ class RemoteCluster:
         """
         self._opa.remount()
         self._opa.roll_out(progress)
-        if settings.access and settings.access.own_controller:
+        access = policies.settings.access
+        if access and access.own_controller:
             self._access.remount()
             self._access.roll_out(progress)
 

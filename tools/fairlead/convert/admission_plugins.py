@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
-
 from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.convert import pod_node_selector, pod_toleration_restriction
@@ -14,9 +12,9 @@ from fairlead.convert.findings import Findings, Origin, origin_of
 from fairlead.convert.pod_node_selector import SelectorPlugin
 from fairlead.convert.pod_toleration_restriction import TolerationPlugin
 from fairlead.convert.reading import (
-    LENIENT,
     PLUGIN_FILE,
     TOLERATIONS_GROUP,
+    Lenient,
     Metadata,
     group_of,
     is_namespace,
@@ -24,21 +22,17 @@ from fairlead.convert.reading import (
 from fairlead.convert.targets import Untakable, check_names
 
 
-class _Lenient(BaseModel):
-    model_config = LENIENT
-
-
-class _Namespace(_Lenient):
+class _Namespace(Lenient):
     metadata: Metadata
 
 
-class _Configured(_Lenient):
+class _Configured(Lenient):
     name: str
     path: str = ""
     configuration: dict[str, Any] | None = None
 
 
-class _AdmissionConfiguration(_Lenient):
+class _AdmissionConfiguration(Lenient):
     plugins: list[_Configured] = []
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from fairlead.common import files
-from fairlead.convert.reading import LENIENT, unknown
+from fairlead.convert.reading import Lenient, unknown
 from fairlead.convert.targets import Untakable
 
 _MOST = 2147483647
@@ -43,38 +43,34 @@ class Parameters:
     differences: list[str] = field(default_factory=list)
 
 
-class _Lenient(BaseModel):
-    model_config = LENIENT
-
-
-class _Range(_Lenient):
+class _Range(Lenient):
     min_replicas: int | None = Field(None, alias="min_replicas")
     max_replicas: int | None = Field(None, alias="max_replicas")
 
 
-class _ReplicaLimits(_Lenient):
+class _ReplicaLimits(Lenient):
     ranges: list[_Range] = []
 
 
-class _Label(_Lenient):
+class _Label(Lenient):
     key: str
     allowed_regex: str = ""
 
 
-class _RequiredLabels(_Lenient):
+class _RequiredLabels(Lenient):
     labels: list[_Label] = []
     message: str = ""
 
 
-class _AllowedRepos(_Lenient):
+class _AllowedRepos(Lenient):
     repos: list[str] = []
 
 
-class _AllowedImages(_Lenient):
+class _AllowedImages(Lenient):
     allowed_images: list[str] = []
 
 
-class _ContainerLimits(_Lenient):
+class _ContainerLimits(Lenient):
     cpu: str | int | float | None = None
     memory: str | int | float | None = None
     exempt_images: list[str] = []
@@ -84,12 +80,16 @@ def parameters(kind: str, document: files.Document, kinds: Kinds) -> Parameters:
     """The parameters for a constraint of a kind in CONSTRAINTS; `document` has the constraint's
     own. Raises Untakable, and InputError for values of a wrong type.
     """
-    return CONSTRAINTS[kind](document, kinds)
+    model, convert = CONSTRAINTS[kind]
+    constraint = document.parse(model)
+    if fields := unknown(constraint):
+        raise Untakable(f"parameters.{fields[0]} is not a parameter of the library: remove it")
+    result = convert(constraint, kinds)
+    _note_foreign_kinds(result, kinds)
+    return result
 
 
-def _replica_limits(document: files.Document, kinds: Kinds) -> Parameters:
-    constraint = document.parse(_ReplicaLimits)
-    _all_known(constraint)
+def _replica_limits(constraint: _ReplicaLimits, kinds: Kinds) -> Parameters:
     result = Parameters("replica-limits", {"ranges": []})
     for number, limits in enumerate(constraint.ranges):
         minimum, maximum = limits.min_replicas, limits.max_replicas
@@ -104,28 +104,25 @@ def _replica_limits(document: files.Document, kinds: Kinds) -> Parameters:
             result.values["ranges"].append(values)
     if not result.values["ranges"]:
         raise Untakable("its ranges include no number at all, so it refuses everything")
-    ours, foreign = _split(kinds, lambda group, kind: _in(group, "apps") and kind in _REPLICATED)
+    ours = [kind for group, kind in kinds if _is_taken("replica-limits", group, kind)]
     if not ours:
         raise Untakable(
             f"replica-limits is about apps/{', apps/'.join(_REPLICATED)}, none of which "
             "match.kinds names: write a policy (fairlead new policy NAME)"
         )
-    missing = [kind for kind in _REPLICATED if kind not in {kind for _, kind in ours}]
+    missing = [kind for kind in _REPLICATED if kind not in ours]
     if missing:
         result.left_out.append(
             f"match.kinds leaves out {' and '.join(missing)}, which replica-limits decides about, "
             "too: check that these keep the limits, or set enforcement to warn first"
         )
-    _other_kinds(result, foreign)
     return result
 
 
-def _required_labels(document: files.Document, kinds: Kinds) -> Parameters:
-    constraint = document.parse(_RequiredLabels)
-    _all_known(constraint)
+def _required_labels(constraint: _RequiredLabels, kinds: Kinds) -> Parameters:
     if not constraint.labels:
         raise Untakable("it requires no label")
-    ours, foreign = _split(kinds, lambda group, kind: group in _VERSIONS and kind != "*")
+    ours = [kind for kind in kinds if _is_taken("required-labels", *kind)]
     if not ours:
         raise Untakable(
             "required-labels takes kinds of Kubernetes by their names, and match.kinds names "
@@ -146,7 +143,6 @@ def _required_labels(document: files.Document, kinds: Kinds) -> Parameters:
             "parameters.message: Fairlead's refusals have their own words: set `contact` to say "
             "whom to ask"
         )
-    _other_kinds(result, foreign)
     return result
 
 
@@ -159,9 +155,7 @@ def whole_value(regex: str) -> str:
     return inner if anchored and inner else f".*(?:{regex}).*"
 
 
-def _allowed_repos(document: files.Document, kinds: Kinds) -> Parameters:
-    constraint = document.parse(_AllowedRepos)
-    _all_known(constraint)
+def _allowed_repos(constraint: _AllowedRepos, kinds: Kinds) -> Parameters:
     if not constraint.repos:
         raise Untakable("it allows no image at all")
     return _image_sources(
@@ -169,10 +163,8 @@ def _allowed_repos(document: files.Document, kinds: Kinds) -> Parameters:
     )
 
 
-def _allowed_images(document: files.Document, kinds: Kinds) -> Parameters:
+def _allowed_images(constraint: _AllowedImages, kinds: Kinds) -> Parameters:
     """Of K8sAllowedReposv2, in which only what ends with `*` is a prefix."""
-    constraint = document.parse(_AllowedImages)
-    _all_known(constraint)
     if not constraint.allowed_images:
         raise Untakable("it allows no image at all")
     if "*" in constraint.allowed_images:
@@ -217,7 +209,6 @@ def _image_sources(sources: Mapping[str, str], parameter: str, kinds: Kinds) -> 
             "image-sources reads references as container runtimes do, so nginx and "
             "docker.io/library/nginx are the same"
         )
-    _other_kinds(result, _split(kinds, _is_pod)[1])
     return result
 
 
@@ -255,9 +246,7 @@ def _no_source(prefix: str, parameter: str) -> str:
     )
 
 
-def _container_limits(document: files.Document, kinds: Kinds) -> Parameters:
-    constraint = document.parse(_ContainerLimits)
-    _all_known(constraint)
+def _container_limits(constraint: _ContainerLimits, kinds: Kinds) -> Parameters:
     _only_pods(kinds, "resource-limits")
     if constraint.exempt_images:
         raise Untakable(
@@ -269,39 +258,33 @@ def _container_limits(document: files.Document, kinds: Kinds) -> Parameters:
         "required": ["cpu", "memory"],
         "container_max": {name: str(value) for name, value in maxima.items() if value is not None},
     }
-    result = Parameters(
+    return Parameters(
         "resource-limits",
         {"requests": {"required": []}, "limits": limits, "templates": False},
         differences=["resource-limits counts the limits of a pod for its containers, too"],
     )
-    _other_kinds(result, _split(kinds, _is_pod)[1])
-    return result
 
 
-CONSTRAINTS: Mapping[str, Callable[[files.Document, Kinds], Parameters]] = {
-    "K8sAllowedRepos": _allowed_repos,
-    "K8sAllowedReposv2": _allowed_images,
-    "K8sContainerLimits": _container_limits,
-    "K8sReplicaLimits": _replica_limits,
-    "K8sRequiredLabels": _required_labels,
+CONSTRAINTS: Mapping[str, tuple[type[Lenient], Callable[[Any, Kinds], Parameters]]] = {
+    "K8sAllowedRepos": (_AllowedRepos, _allowed_repos),
+    "K8sAllowedReposv2": (_AllowedImages, _allowed_images),
+    "K8sContainerLimits": (_ContainerLimits, _container_limits),
+    "K8sReplicaLimits": (_ReplicaLimits, _replica_limits),
+    "K8sRequiredLabels": (_RequiredLabels, _required_labels),
 }
-"""By the kind of the constraint, what makes the parameters."""
-
-
-def _all_known(constraint: BaseModel) -> None:
-    if fields := unknown(constraint):
-        raise Untakable(f"parameters.{fields[0]} is none of the library's parameters: remove it")
+"""By the kind of the constraint, its own parameters, and what makes those of the intent."""
 
 
 def _only_pods(kinds: Kinds, intent: str) -> None:
-    if not any(_is_pod(*kind) for kind in kinds):
+    if not any(_is_taken(intent, *kind) for kind in kinds):
         raise Untakable(
             f"{intent} is about pods, which match.kinds does not name: name them, or write a "
             "policy (fairlead new policy NAME)"
         )
 
 
-def _other_kinds(result: Parameters, foreign: Kinds) -> None:
+def _note_foreign_kinds(result: Parameters, kinds: Kinds) -> None:
+    foreign = [kind for kind in kinds if not _is_taken(result.intent, *kind)]
     if foreign:
         names = ", ".join(sorted(f"{group or 'core'}/{kind}" for group, kind in foreign))
         result.left_out.append(
@@ -313,16 +296,10 @@ def _other_kinds(result: Parameters, foreign: Kinds) -> None:
         )
 
 
-def _split(kinds: Kinds, ours: Callable[[str, str], bool]) -> tuple[Kinds, Kinds]:
-    return (
-        [kind for kind in kinds if ours(*kind)],
-        [kind for kind in kinds if not ours(*kind)],
-    )
-
-
-def _is_pod(group: str, kind: str) -> bool:
-    return _in(group, "") and kind == "Pod"
-
-
-def _in(group: str, expected: str) -> bool:
-    return group in (expected, "*")
+def _is_taken(intent: str, group: str, kind: str) -> bool:
+    """Whether the intent, with these parameters, is about a kind."""
+    if intent == "required-labels":
+        return group in _VERSIONS and kind != "*"
+    if intent == "replica-limits":
+        return group in ("apps", "*") and kind in _REPLICATED
+    return group in ("", "*") and kind == "Pod"

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel
-
 from fairlead.common import files
 from fairlead.convert import constraints
 from fairlead.convert.findings import (
@@ -20,8 +18,8 @@ from fairlead.convert.findings import (
     origin_of,
 )
 from fairlead.convert.reading import (
-    LENIENT,
     AnySelector,
+    Lenient,
     Metadata,
     group_of,
     node_selector,
@@ -43,16 +41,12 @@ _STEP = re.compile(
 )
 
 
-class _Lenient(BaseModel):
-    model_config = LENIENT
-
-
-class _Kinds(_Lenient):
+class _Kinds(Lenient):
     api_groups: list[str] = ["*"]
     kinds: list[str] = ["*"]
 
 
-class _Match(_Lenient):
+class _Match(Lenient):
     kinds: list[_Kinds] | None = None
     scope: str = "*"
     source: str = "All"
@@ -63,38 +57,38 @@ class _Match(_Lenient):
     label_selector: AnySelector | None = None
 
 
-class _ApplyTo(_Lenient):
+class _ApplyTo(Lenient):
     groups: list[str] = []
     kinds: list[str] = []
     versions: list[str] = []
 
 
-class _Assigned(_Lenient):
+class _Assigned(Lenient):
     assign: dict[str, Any] = {}
     path_tests: list[dict[str, Any]] | None = None
     operation: str = "merge"
     values: dict[str, Any] = {}
 
 
-class _MutatorSpec(_Lenient):
+class _MutatorSpec(Lenient):
     apply_to: list[_ApplyTo] = []
     match: _Match = _Match()
     location: str
     parameters: _Assigned = _Assigned()
 
 
-class _Mutator(_Lenient):
+class _Mutator(Lenient):
     metadata: Metadata
     spec: _MutatorSpec
 
 
-class _ConstraintSpec(_Lenient):
+class _ConstraintSpec(Lenient):
     match: _Match = _Match()
     parameters: dict[str, Any] = {}
     enforcement_action: str = "deny"
 
 
-class _Constraint(_Lenient):
+class _Constraint(Lenient):
     metadata: Metadata
     spec: _ConstraintSpec = _ConstraintSpec()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel
-
 from fairlead.common import files
 from fairlead.convert import patches
 from fairlead.convert.findings import (
@@ -18,7 +16,7 @@ from fairlead.convert.findings import (
     origin_of,
 )
 from fairlead.convert.patches import Patched
-from fairlead.convert.reading import LENIENT, AnySelector, Metadata, group_of, unknown
+from fairlead.convert.reading import AnySelector, Lenient, Metadata, group_of, unknown
 from fairlead.convert.targets import Untakable, check_names, targets
 
 _PODS = ("Pod", "v1/Pod", "*/Pod", "/v1/Pod", "*/v1/Pod")
@@ -27,22 +25,18 @@ _NO_RULES = ("validate", "generate", "verifyImages")
 _ONE_NAMESPACE = "Fairlead decides about all pods of a namespace"
 
 
-class _Lenient(BaseModel):
-    model_config = LENIENT
-
-
-class _Resources(_Lenient):
+class _Resources(Lenient):
     kinds: list[str] = []
     namespaces: list[str] = []
     namespace_selector: AnySelector | None = None
     operations: list[str] = []
 
 
-class _Filter(_Lenient):
+class _Filter(Lenient):
     resources: _Resources = _Resources()
 
 
-class _Match(_Lenient):
+class _Match(Lenient):
     any: list[_Filter] = []
     all: list[_Filter] = []
     resources: _Resources | None = None
@@ -59,25 +53,25 @@ class _Match(_Lenient):
         return [_Filter.model_validate({"resources": self.resources or _Resources(), **extra})]
 
 
-class _Mutate(_Lenient):
+class _Mutate(Lenient):
     patch_strategic_merge: dict[str, Any] | None = None
     patches_json6902: str | None = None
 
 
-class _Rule(_Lenient):
+class _Rule(Lenient):
     name: str = ""
     match: _Match = _Match()
     exclude: _Match | None = None
     mutate: _Mutate | None = None
 
 
-class _Spec(_Lenient):
+class _Spec(Lenient):
     rules: list[_Rule]
     admission: bool = True
     apply_rules: str = "All"
 
 
-class _Policy(_Lenient):
+class _Policy(Lenient):
     kind: str
     metadata: Metadata
     spec: _Spec

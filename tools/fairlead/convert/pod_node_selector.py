@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-
 from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.convert.findings import (
@@ -21,7 +19,7 @@ from fairlead.convert.findings import (
     Origin,
     Placement,
 )
-from fairlead.convert.reading import LENIENT, PLUGIN_FILE
+from fairlead.convert.reading import PLUGIN_FILE, Lenient
 from fairlead.kube import labels
 
 NAME = "PodNodeSelector"
@@ -29,9 +27,7 @@ ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _DEFAULT = "clusterDefaultNodeSelector"
 
 
-class _File(BaseModel):
-    model_config = LENIENT
-
+class _File(Lenient):
     pod_node_selector_plugin_config: dict[str, str]
 
 
@@ -52,7 +48,6 @@ class SelectorPlugin:
         self.file: Origin | None = None
         """The document that has the plugin's configuration."""
         self._annotated: dict[str, _Entry] = {}
-        self._plain: dict[str, Origin] = {}
         self._file: dict[str, _Entry] = {}
 
     def collect_namespace(
@@ -62,8 +57,6 @@ class SelectorPlugin:
         if ANNOTATION in annotations:
             at = ["metadata", "annotations", ANNOTATION]
             self._annotated[name] = _Entry(origin, _parsed(document, at, annotations[ANNOTATION]))
-        else:
-            self._plain[name] = origin
 
     def collect_file(self, document: files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
@@ -93,7 +86,7 @@ class SelectorPlugin:
         self, name: str, default: Mapping[str, str], allowed: _Entry | None, findings: Findings
     ) -> None:
         entry = self._annotated.get(name)
-        if entry is None and name not in self._plain:
+        if name not in findings.namespaces:
             assert allowed is not None  # noqa: S101 - its name comes from there
             findings.leave_out(
                 allowed.origin,
@@ -103,7 +96,7 @@ class SelectorPlugin:
             return
         selector = default if entry is None else entry.selector
         whitelist = allowed.selector if allowed else {}
-        origin = entry.origin if entry else self._plain[name]
+        origin, _ = findings.namespaces[name]
         if whitelist and not selector.items() <= whitelist.items():
             findings.leave_out(
                 origin,

@@ -11,8 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.common.files import Location
@@ -24,7 +22,7 @@ from fairlead.convert.findings import (
     Origin,
     Placement,
 )
-from fairlead.convert.reading import LENIENT, tolerations
+from fairlead.convert.reading import Lenient, tolerations
 from fairlead.settings.models import Toleration
 
 NAME = "PodTolerationRestriction"
@@ -41,9 +39,7 @@ _DIFFERENCES = (
 _Tolerations = tuple[Toleration, ...]
 
 
-class _File(BaseModel):
-    model_config = LENIENT
-
+class _File(Lenient):
     default: list[dict[str, Any]] = []
     whitelist: list[dict[str, Any]] = []
 

@@ -26,18 +26,17 @@ _GROUPS = ("gatekeeper.sh", "kyverno.io", "apiserver.config.k8s.io", TOLERATIONS
 """The API groups, with those below them, whose objects in folders are converted."""
 
 
-LENIENT = ConfigDict(
-    extra="allow", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=True
-)
-"""For models of other programs' objects: types are checked, and unknown fields are kept, to be
-named."""
+class Lenient(BaseModel):
+    """A part of another program's object: types are checked, and unknown fields are kept, to be
+    named.
+    """
+
+    model_config = ConfigDict(
+        extra="allow", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=True
+    )
 
 
-class _Lenient(BaseModel):
-    model_config = LENIENT
-
-
-class Metadata(_Lenient):
+class Metadata(Lenient):
     """The metadata of an object."""
 
     name: str = ""
@@ -46,7 +45,7 @@ class Metadata(_Lenient):
     annotations: dict[str, str] | None = None
 
 
-class Expression(_Lenient):
+class Expression(Lenient):
     """A requirement of a label selector."""
 
     key: str
@@ -54,11 +53,11 @@ class Expression(_Lenient):
     values: list[str] | None = None
 
 
-class _Tolerations(_Lenient):
+class _Tolerations(Lenient):
     tolerations: list[Toleration]
 
 
-class AnySelector(_Lenient):
+class AnySelector(Lenient):
     """A label selector, which may have what Kubernetes does not take, such as wildcards."""
 
     match_labels: dict[str, str] | None = None

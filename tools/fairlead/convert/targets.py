@@ -50,7 +50,7 @@ def selected(selector: AnySelector | None) -> Selector:
         return selector.selector()
     except ValueError as error:
         raise Untakable(
-            f"its namespaceSelector is none that Kubernetes takes ({error}): select namespaces by "
+            f"Kubernetes does not take its namespaceSelector ({error}): select namespaces by "
             "labels without wildcards"
         ) from error
 

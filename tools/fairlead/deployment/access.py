@@ -10,7 +10,7 @@ from fairlead.opa.arguments import SYNC_PORT, Liveness
 from fairlead.settings.access import Access
 
 SCOPE = "access"
-"""The scope of its token (fairlead.policy.token_scopes)."""
+"""The scope of its token (fairlead.settings.services)."""
 TOKEN = PurePosixPath("/access")
 """Where its pod mounts the token."""
 LIVENESS = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)

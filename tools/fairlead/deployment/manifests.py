@@ -21,7 +21,6 @@ from fairlead.deployment import (
     access,
     engine_names,
     names,
-    pod_sizes,
     sidecars,
     webhooks,
 )
@@ -47,7 +46,6 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
-from fairlead.policy.tables import namespace_labels
 from fairlead.settings.models import Settings
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
@@ -59,7 +57,7 @@ _GUARDS = (
     "80-guards.yaml.j2",
     "82-node-labels.yaml.j2",
 )
-_ASKING = ("85-size.yaml.j2", "90-webhook.yaml.j2", "91-final-state.yaml.j2")
+_ASKING = ("90-webhook.yaml.j2", "91-final-state.yaml.j2")
 
 
 def render_objects(
@@ -80,9 +78,7 @@ def render_objects(
 
 
 def render_webhooks(policies: PolicySet) -> list[dict[str, Any]]:
-    """The configurations of the webhooks, without a CA, and the policies that refuse objects in
-    their place.
-    """
+    """The configurations of the webhooks, without a CA."""
     nobody = Credentials("", b"", b"", b"")
     files = render_files(policies, nobody, templates=_ASKING)
     return [manifest for objects in files.values() for manifest in objects]
@@ -120,7 +116,6 @@ def render_files(
     values = {
         "namespace": NAMESPACE,
         "settings": settings,
-        "size": pod_sizes,
         "names": names,
         "policies": config_map(policies, sidecar.engine),
         "bundle": policies.bundle,
@@ -134,7 +129,6 @@ def render_files(
             "service": OPA,
             "url": webhook_url,
             "ca": credentials.ca if settings.certificates.by == "fairlead" else None,
-            "reduces": sidecar.engine == OPA_ENGINE,  # its proxy, reviews of what is too large
         },
         "access_arguments": access.arguments(
             settings.access,
@@ -181,11 +175,7 @@ def render_files(
         else None,
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(
-            arguments.MOUNTED,
-            settings,
-            opa,
-            f"0.0.0.0:{sidecar.liveness.port}",
-            labels=namespace_labels(active, settings),
+            arguments.MOUNTED, policies, opa, f"0.0.0.0:{sidecar.liveness.port}"
         ),
         "keeper": keeper(settings, sidecar),
         "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"

@@ -37,7 +37,7 @@ TOKEN_SECRET = "opa-token"  # noqa: S105 - a name
 
 
 def scoped_secret(scope: str) -> str:
-    """The name of the Secret with the token of a scope; see fairlead.policy.token_scopes."""
+    """The name of the Secret with the token of a scope; see fairlead.settings.services."""
     return f"{TOKEN_SECRET}-{scope}"
 
 

@@ -11,7 +11,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.secrets_file import SecretsFile, load
-from fairlead.policy import staging, token_scopes
+from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 
 
@@ -88,7 +88,7 @@ def render_files(
         if secrets_file
         else Credentials.fresh(valid=settings.certificates.valid)
     )
-    credentials = credentials.opening(token_scopes.wanted(settings))
+    credentials = credentials.opening(settings.scopes())
     return secrets_file, manifests.render_files(staged, credentials, sidecar=component)
 
 

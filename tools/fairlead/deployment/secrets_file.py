@@ -20,8 +20,8 @@ from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import RENEWED_BY, TLS_SECRET, TOKEN_SECRET, scoped_secret
 from fairlead.pki import certificates
-from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings.models import Certificates
+from fairlead.settings.services import SCOPES
 
 DEFAULT = Certificates()
 

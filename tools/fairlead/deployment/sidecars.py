@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
@@ -20,6 +20,8 @@ from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, PYTHON_ENGINE
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.arguments import OPA_PORT, SYNC_PORT, Files, Liveness
+from fairlead.policy.policy_set import PolicySet
+from fairlead.policy.tables import namespace_labels
 from fairlead.programs.toolchain import installed
 from fairlead.settings.models import DecisionLogs, Settings
 
@@ -32,87 +34,69 @@ _BATCHES = (
 )
 
 
-class Sidecar(Protocol):
+class Sidecar(ABC):
     """What keeps an OPA's policies and data current."""
 
     name: str
 
-    engine: str
+    engine = OPA_ENGINE
     """The engine that decides: OPA_ENGINE for what stands beside OPA, PYTHON_ENGINE for a server
     that takes its place."""
 
-    look_up: bool
+    look_up = False
     """Whether it answers lookups of namespaces that are not replicated; see policies/namespaces."""
 
-    unloads: bool
+    unloads = True
     """Whether it removes from OPA what is removed from a ConfigMap."""
 
-    rereads: bool
+    rereads = True
     """Whether it reads its token and its CA file again when they change; otherwise it is
     restarted."""
 
-    renews: bool
+    renews = False
     """Whether it renews OPA's certificate; otherwise a Deployment of the keeper does."""
 
     liveness: Liveness
     """When it is restarted: because it hangs, or because its OPA restarted."""
 
-    def require(self, settings: Settings) -> None:
+    def require(self, settings: Settings) -> None:  # noqa: B027 - some support all
         """Raises UsageError if it cannot do what the settings ask for."""
 
     def command(self) -> list[str]:
         """The command that starts it on this machine, without arguments. Raises UsageError if its
         program is not installed.
         """
+        return [sys.executable, "-m", "fairlead"]
 
+    @abstractmethod
     def arguments(
-        self,
-        files: Files,
-        settings: Settings,
-        opa_address: str,
-        listen: str,
-        *,
-        labels: Sequence[str] = (),
+        self, files: Files, policies: PolicySet, opa_address: str, listen: str
     ) -> list[str]:
-        """Its arguments, for the OPA at `opa_address`. It may serve at `listen` (host:port).
-        `labels` are those of namespaces by which policies select, besides the pool label.
-        """
+        """Its arguments, for the OPA at `opa_address`. It may serve at `listen` (host:port)."""
 
     def opa_environment(self, files: Files, address: str) -> Mapping[str, str]:
         """Environment variables of its OPA, if it serves at `address` (host:port)."""
+        return {}
 
     def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
         """The flags for OPA's decision logs, if the sidecar serves at `address` (host:port)."""
+        return _uploaded(files, settings.decision_logs)
 
 
-class Sync:
+class Sync(Sidecar):
     """`fairlead sync`."""
 
     name = "sync"
-    engine = OPA_ENGINE
     look_up = True
-    unloads = True
-    rereads = True
     renews = True
     # Not /health: a restart does not help if the API server or OPA is away.
     liveness = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
 
-    def require(self, settings: Settings) -> None:
-        """It supports all settings."""
-
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "fairlead"]
-
     def arguments(
-        self,
-        files: Files,
-        settings: Settings,
-        opa_address: str,
-        listen: str,
-        *,
-        labels: Sequence[str] = (),
+        self, files: Files, policies: PolicySet, opa_address: str, listen: str
     ) -> list[str]:
-        label = settings.namespace_label
+        settings = policies.settings
+        label, labels = settings.namespace_label, namespace_labels(policies.active, settings)
         # With a default pool, or if policies select by other labels, every namespace matters;
         # otherwise only those that name a pool.
         selector: Sequence[str] = (
@@ -151,7 +135,7 @@ class Sync:
 
     def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
         if settings.decision_logs.service:
-            return _uploaded(files, settings.decision_logs)
+            return super().decision_logs(files, settings, address)
         return [
             "--set=decision_logs.service=sync",
             f"--set=services.sync.url=https://{address}",
@@ -163,7 +147,7 @@ class Sync:
         ]
 
 
-class KubeMgmt:
+class KubeMgmt(Sidecar):
     """kube-mgmt, the upstream sidecar (github.com/open-policy-agent/kube-mgmt).
 
     It does not notice if its OPA restarts, and its health endpoint (plain HTTP) keeps saying 200.
@@ -172,11 +156,8 @@ class KubeMgmt:
     """
 
     name = "kube-mgmt"
-    engine = OPA_ENGINE
-    look_up = False
     unloads = False
     rereads = False
-    renews = False
     liveness = Liveness(OPA_PORT, "/health/ready", period=1, timeout=2, failures=3, startup=60)
 
     def require(self, settings: Settings) -> None:
@@ -208,15 +189,9 @@ class KubeMgmt:
         return [str(program)]
 
     def arguments(
-        self,
-        files: Files,
-        settings: Settings,
-        opa_address: str,
-        listen: str,
-        *,
-        labels: Sequence[str] = (),  # it replicates whole namespaces
+        self, files: Files, policies: PolicySet, opa_address: str, listen: str
     ) -> list[str]:
-        replicated = replication(resource.named() for resource in settings.replicate)
+        replicated = replication(resource.named() for resource in policies.settings.replicate)
         return [
             f"{flags.OPA_URL}=https://{opa_address}/v1",
             f"{flags.OPA_CA_FILE}={files.ca}",
@@ -232,21 +207,14 @@ class KubeMgmt:
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
         return {"FAIRLEAD_MAPPED_ONLY": "true"}  # see policies/node_pool
 
-    def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
-        return _uploaded(files, settings.decision_logs)
 
-
-class Serve:
+class Serve(Sidecar):
     """`fairlead serve`, which decides by policies in Python. It follows the policies' ConfigMap and
     the namespaces by itself, with rights to read alone: the keeper renews its certificate.
     """
 
     name = "serve"
     engine = PYTHON_ENGINE
-    look_up = False
-    unloads = True
-    rereads = True
-    renews = False
     liveness = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, startup=60)
 
     def require(self, settings: Settings) -> None:
@@ -263,17 +231,8 @@ class Serve:
                     "it out"
                 )
 
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "fairlead"]
-
     def arguments(
-        self,
-        files: Files,
-        settings: Settings,
-        opa_address: str,
-        listen: str,
-        *,
-        labels: Sequence[str] = (),
+        self, files: Files, policies: PolicySet, opa_address: str, listen: str
     ) -> list[str]:
         return [
             "serve",
@@ -283,12 +242,6 @@ class Serve:
             f"{flags.TLS_PRIVATE_KEY_FILE}={files.tls / 'tls.key'}",
             f"{flags.WORKERS}=2",
         ]
-
-    def opa_environment(self, files: Files, address: str) -> dict[str, str]:
-        return {}
-
-    def decision_logs(self, files: Files, settings: Settings, address: str) -> list[str]:
-        return []
 
 
 def replication(replicated: Iterable[Resource]) -> list[str]:

@@ -1,5 +1,5 @@
-"""Switches off webhooks and size policies, and keeps them off when their manifests are applied
-again.
+"""Switches off webhooks and bindings of admission policies, and keeps them off when their manifests
+are applied again.
 
 A webhook that is off has an objectSelector that matches nothing, so API servers do not ask OPA. A
 selector is better than a match condition: API servers check it first, so that no CEL expression is
@@ -17,13 +17,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fairlead.deployment.names import INTENT_LABEL
 from fairlead.settings.first_webhooks import FIRST_WEBHOOKS
 
 MARK = "fairlead.dev/disabled"
 """The key of the two expressions that contradict each other."""
 RECORD = "disabled.fairlead.dev/"
-"""The prefix of the annotations of both webhook configurations; the intent's name follows. The
-value is {by, since, reason} in JSON; any other text is a reason."""
+"""The prefix of the annotations that record what is off; the intent's name follows. The value is
+{by, since, reason} in JSON; any other text is a reason."""
 NOTHING = (
     {"key": MARK, "operator": "Exists"},
     {"key": MARK, "operator": "DoesNotExist"},
@@ -66,29 +67,63 @@ def intent_of(webhook: str) -> str:
     return "node-pool" if name in FIRST_WEBHOOKS else name.rpartition(".")[2]
 
 
-def size_policy(webhook: str) -> str:
-    """The name of the admission policy that refuses objects too large for this webhook. Not every
-    webhook has one.
+@dataclass(frozen=True)
+class Switch:
+    """The selector by which API servers enforce an intent: that of a webhook, or of the binding of
+    an admission policy.
+
+    A JSON Patch changes what is at `path`: the selector itself, or the matchResources that hold it.
     """
-    parts = webhook.removesuffix(_DOMAIN).removeprefix(FINAL_STATE).split(".")
-    return f"fairlead-{'-'.join(reversed(parts))}-size"
+
+    intent: str
+    path: str
+    selector: Mapping[str, Any] | None
+    match_resources: Mapping[str, Any] | None = None
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it matches nothing."""
+        return is_off(self.selector)
+
+    @property
+    def turned_off(self) -> dict[str, Any]:
+        """The operation that switches it off."""
+        value: Mapping[str, Any] = off(self.selector)
+        if self.match_resources is not None:
+            value = {**self.match_resources, "objectSelector": value}
+        return {"op": "add", "path": self.path, "value": value}
+
+    @property
+    def turned_on(self) -> dict[str, Any]:
+        """The operation that switches it on. No binding of ours has matchResources then."""
+        if self.match_resources is not None:
+            return {"op": "remove", "path": self.path}
+        return {"op": "add", "path": self.path, "value": on(self.selector)}
 
 
-def intents(configuration: Mapping[str, Any]) -> set[str]:
-    """The intents that have a webhook in this configuration."""
-    return {intent_of(webhook["name"]) for webhook in configuration.get("webhooks") or ()}
+def switches(live: Mapping[str, Any]) -> list[Switch]:
+    """The switches of a webhook configuration, or of the binding of an intent's policy."""
+    if not live["kind"].endswith("AdmissionPolicyBinding"):
+        return [
+            Switch(
+                intent_of(webhook["name"]),
+                f"/webhooks/{number}/objectSelector",
+                webhook.get("objectSelector"),
+            )
+            for number, webhook in enumerate(live.get("webhooks") or ())
+        ]
+    intent = (live["metadata"].get("labels") or {}).get(INTENT_LABEL)
+    matched = (live.get("spec") or {}).get("matchResources") or {}
+    selector = matched.get("objectSelector")
+    return [Switch(intent, "/spec/matchResources", selector, matched)] if intent else []
 
 
-def records(configuration: Mapping[str, Any]) -> dict[str, Record]:
-    """The disabled intents of a webhook configuration, by name: those with the annotation, and
-    those that have a webhook that is off.
+def records(live: Mapping[str, Any]) -> dict[str, Record]:
+    """The disabled intents of an object with switches, by name: those with the annotation, and
+    those with a switch that is off.
     """
-    annotations = configuration["metadata"].get("annotations") or {}
-    unrecorded = {
-        intent_of(webhook["name"]): Record(intent_of(webhook["name"]))
-        for webhook in configuration.get("webhooks") or ()
-        if is_off(webhook.get("objectSelector"))
-    }
+    annotations = live["metadata"].get("annotations") or {}
+    unrecorded = {each.intent: Record(each.intent) for each in switches(live) if each.is_off}
     recorded = {
         key.removeprefix(RECORD): _record(key.removeprefix(RECORD), value)
         for key, value in annotations.items()
@@ -97,37 +132,20 @@ def records(configuration: Mapping[str, Any]) -> dict[str, Record]:
     return {**unrecorded, **recorded}
 
 
-def merged(configurations: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
-    """The disabled intents of several configurations, in alphabetical order. What somebody recorded
-    counts more than what nobody did.
+def merged(objects: Iterable[Mapping[str, Any]]) -> dict[str, Record]:
+    """The disabled intents of several objects, in alphabetical order. What somebody recorded counts
+    more than what nobody did.
     """
     by_intent: dict[str, Record] = {}
-    for configuration in configurations:
-        for intent, record in records(configuration).items():
+    for live in objects:
+        for intent, record in records(live).items():
             if by_intent.get(intent, Record(intent)) == Record(intent):
                 by_intent[intent] = record
     return dict(sorted(by_intent.items()))
 
 
-def policy_off(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """The ValidatingAdmissionPolicy, switched off."""
-    spec = policy["spec"]
-    constraints = spec["matchConstraints"]
-    selector = off(constraints.get("objectSelector"))
-    return {
-        **policy,
-        "spec": {**spec, "matchConstraints": {**constraints, "objectSelector": selector}},
-    }
-
-
-def binding_is_off(binding: Mapping[str, Any]) -> bool:
-    """Whether the binding of an admission policy is off."""
-    matched = (binding.get("spec") or {}).get("matchResources") or {}
-    return is_off(matched.get("objectSelector"))
-
-
 def binding_off(binding: Mapping[str, Any]) -> dict[str, Any]:
-    """The binding, switched off."""
+    """The binding of an admission policy, switched off."""
     spec = binding["spec"]
     matched = spec.get("matchResources") or {}
     selector = off(matched.get("objectSelector"))
@@ -135,18 +153,6 @@ def binding_off(binding: Mapping[str, Any]) -> dict[str, Any]:
         **binding,
         "spec": {**spec, "matchResources": {**matched, "objectSelector": selector}},
     }
-
-
-def binding_record(binding: Mapping[str, Any], intent: str) -> Record:
-    """Who switched off the binding, which belongs to this intent."""
-    value = (binding["metadata"].get("annotations") or {}).get(RECORD + intent)
-    return Record(intent) if value is None else _record(intent, value)
-
-
-def policy_is_off(policy: Mapping[str, Any]) -> bool:
-    """Whether a ValidatingAdmissionPolicy is off."""
-    constraints = (policy.get("spec") or {}).get("matchConstraints") or {}
-    return is_off(constraints.get("objectSelector"))
 
 
 def is_off(selector: Mapping[str, Any] | None) -> bool:
@@ -185,11 +191,7 @@ def kept(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> Mapping
     if "webhooks" in manifest:
         disabled = records(live).keys()
         return {**manifest, "webhooks": _switched(manifest, disabled)} if disabled else manifest
-    if manifest["kind"] == "ValidatingAdmissionPolicy" and policy_is_off(live):
-        return policy_off(manifest)
-    if manifest["kind"].endswith("AdmissionPolicyBinding") and binding_is_off(live):
-        return binding_off(manifest)
-    return manifest
+    return binding_off(manifest) if any(each.is_off for each in switches(live)) else manifest
 
 
 def _switched(manifest: Mapping[str, Any], disabled: Collection[str]) -> list[dict[str, Any]]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 from fairlead.common.errors import UsageError
-from fairlead.deployment import pod_sizes, switches
+from fairlead.deployment import switches
 from fairlead.deployment.names import CLUSTER_ROLES, EXEMPT
 from fairlead.kube import admission_reviews
 from fairlead.policy.instances import NAME_LABEL, Instance
@@ -36,70 +35,52 @@ class Asked:
 
     Attributes:
         name: of the webhook, without the domain.
-        refuses: whether the intent may refuse such a request; otherwise it only warns or patches.
-        warns: whether refusals become warnings.
         failure_policy: what happens if OPA does not answer.
         namespaces: the expressions of the namespaceSelector.
         rules: the rules of the webhook.
-        bounds: the lists and maps of these kinds, of which OPA evaluates a limited number; None for
-            kinds whose size only OPA's proxy bounds.
     """
 
     name: str
     intent: str
-    refuses: bool
-    warns: bool
     failure_policy: str
     timeout_seconds: int
     namespaces: list[dict[str, Any]]
     rules: list[dict[str, Any]]
     conditions: list[Condition]
-    bounds: pod_sizes.Kind | None
 
     @property
     def path(self) -> str:
         """The path by which the webhook asks for the decision of its intent alone."""
         return f"{INTENTS}{self.intent}"
 
-    @property
-    def size_policy(self) -> str:
-        """The name of the admission policy that refuses larger objects."""
-        return switches.size_policy(self.name)
-
 
 @dataclass(frozen=True)
 class Webhooks:
-    """What API servers ask OPA about, by the phase of admission; `sized` are those whose larger
-    objects an admission policy refuses.
-    """
+    """What API servers ask OPA about, by the phase of admission."""
 
     mutating: list[Asked]
     validating: list[Asked]
-    sized: list[Asked]
 
 
 def of(active: Sequence[Instance], settings: Settings) -> Webhooks:
     """The webhooks for these intents. Raises UsageError if two of them would have one name."""
-    webhooks = Webhooks([], [], [])
+    webhooks = Webhooks([], [])
     for instance in active:
         for request in instance.requests:
             for hook in _split(instance.name, request, settings):
                 if "mutating" in request.webhooks:
                     webhooks.mutating.append(hook)
                 if "validating" in request.webhooks:
-                    webhooks.validating.append(_validating(hook, request))
-                stored = [rule for rule in map(_stored, hook.rules) if rule["operations"]]
-                if hook.refuses and hook.bounds and stored:
-                    webhooks.sized.append(replace(hook, rules=stored))
+                    webhooks.validating.append(_validating(hook, request, settings))
     for phase in (webhooks.mutating, webhooks.validating):
-        _require_distinct((hook, f"{hook.name}.fairlead.dev") for hook in phase)
-    _require_distinct((hook, hook.size_policy) for hook in webhooks.sized)
+        _require_distinct(phase)
     return webhooks
 
 
-def _require_distinct(webhooks: Iterable[tuple[Asked, str]]) -> None:
+def _require_distinct(phase: Iterable[Asked]) -> None:
     owners: dict[str, str] = {}
-    for hook, name in webhooks:
+    for hook in phase:
+        name = f"{hook.name}.fairlead.dev"
         if name in owners:
             raise UsageError(
                 f"{FILE}: the requests of {' and '.join(sorted({owners[name], hook.intent}))} "
@@ -109,13 +90,7 @@ def _require_distinct(webhooks: Iterable[tuple[Asked, str]]) -> None:
         owners[name] = hook.intent
 
 
-def _stored(rule: dict[str, Any]) -> dict[str, Any]:
-    """The rule for requests that store an object."""
-    operations = [name for name in rule["operations"] if name in ("CREATE", "UPDATE")]
-    return {**rule, "operations": operations}
-
-
-def _validating(hook: Asked, request: Request) -> Asked:
+def _validating(hook: Asked, request: Request, settings: Settings) -> Asked:
     """The webhook for the validating phase.
 
     API servers accept no patch there. If the policy still wants one, the call fails, and if
@@ -124,44 +99,31 @@ def _validating(hook: Asked, request: Request) -> Asked:
     name = hook.name
     if "mutating" in request.webhooks:
         name = f"{switches.FINAL_STATE}{name}"
-    policy = "Ignore" if hook.warns else hook.failure_policy
-    # Elsewhere, the admission policy has refused larger objects by now.
-    bounds = hook.bounds if hook.warns or not hook.refuses else None
-    return replace(hook, name=name, failure_policy=policy, bounds=bounds)
+    policy = "Ignore" if settings.mode(hook.intent) == "warn" else hook.failure_policy
+    return replace(hook, name=name, failure_policy=policy)
 
 
 def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]:
-    """One webhook for all kinds with the same bounds, because they are in its conditions; and for
-    all operations with the same conditions, because an API server converts each object for a
-    webhook that has any: a tenth of its work for the creation of a pod.
+    """One webhook for all operations with the same conditions, because an API server converts each
+    object for a webhook that has any: a tenth of its work for the creation of a pod.
     """
-    by_bounds: dict[str, list[Kind]] = {}
-    for kind in request.kinds:
-        by_bounds.setdefault(pod_sizes.group_of(kind.path), []).append(kind)
-    by_conditions = enumerate(_by_conditions(request))
-    for (group, kinds), (number, (operations, conditions)) in product(
-        by_bounds.items(), by_conditions
-    ):
+    for number, (operations, conditions) in enumerate(_by_conditions(request)):
         parts = [
             "-".join(f"{operation.lower()}s" for operation in operations) if number else None,
             request.name,
-            group if len(by_bounds) > 1 else None,
             intent,
         ]
         yield Asked(
             name=".".join(filter(None, parts)),
             intent=intent,
-            refuses=request.failure_policy != "Ignore",
-            warns=settings.mode(intent) == "warn",
             failure_policy=request.failure_policy or settings.failure_policy,
             timeout_seconds=request.timeout_seconds or settings.timeout_seconds,
             namespaces=namespaces(request),
-            rules=list(rules(operations, kinds)),
+            rules=list(rules(operations, request.kinds)),
             conditions=[
                 *conditions,
-                *([_OURS] if any(kind.group == _RBAC for kind in kinds) else []),
+                *([_OURS] if any(kind.group == _RBAC for kind in request.kinds) else []),
             ],
-            bounds=pod_sizes.GROUPS.get(group),
         )
 
 

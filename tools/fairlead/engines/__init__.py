@@ -8,22 +8,19 @@ import importlib
 from typing import Any
 
 from fairlead.common.errors import UsageError
-from fairlead.engines.base import Renderer
 from fairlead.policy.policy_set import PolicySet
 
-# Engine -> its class, as module:name. A module is imported when its engine is used.
-RENDERERS = {
-    "cel": "fairlead.engines.cel:CelEngine",
-    "gatekeeper": "fairlead.engines.gatekeeper:GatekeeperRenderer",
-    "kyverno": "fairlead.engines.kyverno:KyvernoRenderer",
-}
+RENDERERS = ("cel", "gatekeeper", "kyverno")
+"""The engines that are put in force by objects of a cluster, without a program of Fairlead's. Each
+is a package with the function `render`, and is imported when it is used."""
 
 
 def render(name: str, policies: PolicySet) -> list[dict[str, Any]]:
     """The objects by which a cluster enforces the policies with the engine of this name, in the
-    order in which to apply them.
+    order in which to apply them; the same ones for the same policies.
 
-    Raises UsageError for an engine without such objects, and for an intent that it cannot express.
+    Raises InputError, and UsageError for an engine without such objects, and for an intent that it
+    cannot express.
     """
     if name not in RENDERERS:
         close = difflib.get_close_matches(name, RENDERERS, 1)
@@ -31,11 +28,5 @@ def render(name: str, policies: PolicySet) -> list[dict[str, Any]]:
         raise UsageError(
             f"the engine {name!r} is not put in force by objects of a cluster alone{hint}"
         )
-    return renderer(name).render(policies)
-
-
-def renderer(name: str) -> Renderer:
-    """The engine of this name, which renders objects."""
-    module, _, kind = RENDERERS[name].partition(":")
-    engine: Renderer = getattr(importlib.import_module(module), kind)()
-    return engine
+    objects: list[dict[str, Any]] = importlib.import_module(f"{__name__}.{name}").render(policies)
+    return objects

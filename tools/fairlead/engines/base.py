@@ -11,7 +11,6 @@ from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
 from fairlead.policy.cases import Case
 from fairlead.policy.placement_cases import PlacementCase
-from fairlead.policy.policy_set import PolicySet
 
 
 @dataclass(frozen=True)
@@ -93,14 +92,4 @@ class Placer(Protocol):
     ) -> list[dict[str, Any] | None]:
         """The answer to each case as OPA gives it; None where there is none. Raises FairleadError
         if the engine itself does not work.
-        """
-
-
-@runtime_checkable
-class Renderer(Protocol):
-    """An engine that is put in force by objects of a cluster, without a program of Fairlead's."""
-
-    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
-        """The objects of the policies in force, in the order in which to apply them; the same ones
-        for the same policies. Raises InputError, and UnsupportedSettings.
         """

@@ -20,7 +20,13 @@ from urllib.parse import urlencode
 import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
-from tenacity import retry, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity import (
+    retry,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.json_numbers import number
@@ -90,6 +96,14 @@ patiently = retry(
     retry=retry_if_exception(_is_temporary),
     stop=stop_after_delay(PATIENCE),
     wait=wait_random_exponential(multiplier=0.1, max=1.0),
+    reraise=True,
+)
+
+# For changes that name the version of what they change: somebody else may have changed it since it
+# was read.
+agreed = retry(
+    retry=retry_if_exception(lambda error: isinstance(error, Refused) and error.status == 409),
+    stop=stop_after_attempt(5),
     reraise=True,
 )
 

@@ -179,7 +179,7 @@ def _check(document: files.Document) -> None:
     if value["apiVersion"].count("/") > 1:
         raise InputError(
             path,
-            f"apiVersion {value['apiVersion']!r} is none: write VERSION or GROUP/VERSION",
+            f"apiVersion {value['apiVersion']!r} is malformed: write VERSION or GROUP/VERSION",
             line=document.line(["apiVersion"]),
         )
     metadata = value.get("metadata")

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,15 +112,25 @@ def paths_of(
     }
 
 
-def rules_used(
+def modules_used(
     modules: Mapping[str, str], queries: Sequence[str], progress: Progress = _SILENT
-) -> list[list[str]]:
-    """The paths, from `data` on, of all rules that the queries depend on, directly or through
-    others. A reference with a variable, such as `data[x]`, depends on all that it may mean.
+) -> set[str]:
+    """The names of the modules with rules that the queries depend on, directly or through others. A
+    reference with a variable, such as `data[x]`, depends on all that it may mean.
 
     Raises FairleadError with OPA's message if the modules do not compile together.
     """
-    return _dependencies("virtual", modules, queries, progress)
+    rules = _dependencies("virtual", modules, queries, progress)
+    # The first path is that of the package. A module without rules is never used.
+    defined = paths_of(modules, progress)
+    return {name for name in modules if _meet(defined[name][1:], rules)}
+
+
+def _meet(paths: Iterable[list[str]], rules: Iterable[list[str]]) -> bool:
+    """Whether a path and a rule are the same, or one is below the other: a rule may be defined in
+    parts, such as `limits.cpu` of `limits`.
+    """
+    return any(path[: len(rule)] == rule[: len(path)] for path in paths for rule in rules)
 
 
 def documents_used(

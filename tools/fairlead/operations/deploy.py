@@ -44,7 +44,7 @@ def deploy(
 ) -> list[dict[str, Any]]:
     """Apply everything, and return when every server decides by it: what each of them serves, as
     {url, ready, revision}. What became of each object is added to `outcomes`, also if the
-    deployment fails; the record in the history is none of them.
+    deployment fails; the record in the history does not count.
 
     The engine and its sidecar stay until others are named; another engine is removed once this one
     enforces the policies. Token and certificate stay, except that a certificate that is about to

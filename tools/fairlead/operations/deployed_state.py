@@ -30,8 +30,8 @@ from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import history, leftovers
 from fairlead.policy import bundles
-from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings.models import Certificates
+from fairlead.settings.services import SCOPES
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,13 @@ from fairlead.deployment.switches import Record
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.events import event
-from fairlead.operations import deployed_state
-from fairlead.operations.disabled import Disabled, Switched, changed_by
-from fairlead.operations.disabled_bindings import Bindings
-from fairlead.operations.disabled_webhooks import Webhooks
+from fairlead.operations import deployed_state, disabled
+from fairlead.operations.disabled import Disabled, Switched
 
 
 def read(objects: clients.Objects) -> Disabled:
     """What is disabled in the cluster. Raises ApiServerError."""
-    return _switched(objects).disabled()
+    return _switched(objects).disabled
 
 
 def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[str, Any]:
@@ -42,12 +40,12 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
     remarks.check("--reason", reason)
     objects = cluster.objects()
     switched = _switched(objects)
-    if not switched.intents():
+    if not switched.intents:
         raise FairleadError(
             f"cluster {cluster.name} has {switched.none}: there is nothing to disable"
         )
-    intents = _intents(intent, switched.intents())
-    before = switched.disabled().records
+    intents = _intents(intent, switched.intents)
+    before = switched.disabled.records
     by, time = identity.user(objects), texts.now()
     records = {
         name: before[name]
@@ -55,8 +53,9 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
         else Record(name, by, time, reason)
         for name in sorted(intents)
     }
-    keys = switched.keys(intents)
-    changed = changed_by(cluster, objects, keys, lambda key, live: switched.off(key, live, records))
+    changed = disabled.changed_by(
+        cluster, objects, list(switched.live), lambda live: disabled.off(live, records)
+    )
     new = [name for name in records if before.get(name) != records[name]]
     sentences = [records[name].sentence for name in new]
     return {
@@ -75,10 +74,11 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     """
     objects = cluster.objects()
     switched = _switched(objects)
-    before = switched.disabled().records
-    intents = _intents(intent, switched.intents() | before.keys())
-    keys = switched.reversed_keys(intents)
-    changed = changed_by(cluster, objects, keys, lambda key, live: switched.on(key, live, intents))
+    before = switched.disabled.records
+    intents = _intents(intent, switched.intents | before.keys())
+    changed = disabled.changed_by(
+        cluster, objects, list(switched.live)[::-1], lambda live: disabled.on(live, intents)
+    )
     old = [name for name in before if name in intents]
     sentences = _enabled_sentences(objects, [before[name] for name in old])
     return {
@@ -91,7 +91,7 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
 def _switched(objects: clients.Objects) -> Switched:
     """What switches intents of the engine that is deployed."""
     is_asked = deployed_state.engine(objects) in engine_names.ASKED
-    return Webhooks(objects) if is_asked else Bindings(objects)
+    return disabled.webhooks(objects) if is_asked else disabled.bindings(objects)
 
 
 def _documents(objects: clients.Objects) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment import manifests, switches
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
-    INTENT_LABEL,
     NAMESPACE,
     OPA,
     POLICIES,
@@ -40,11 +39,9 @@ DISABLED = "disabled"
 """As deployed, except that `fairlead disable` switched the object off, in whole or in part."""
 
 _ADMISSION = "admissionregistration.k8s.io/v1"
-_FORMER_GUARDS = ("fairlead-pod-size", "fairlead-daemonset-size")
 _ATTEMPTS = 5
 _SWITCHED = (
     *WEBHOOKS,
-    "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "MutatingAdmissionPolicyBinding",
 )
@@ -125,32 +122,17 @@ def superseded(
     successors: Iterable[Mapping[str, Any]],
 ) -> list[tuple[str, str, str]]:
     """The guards of the deployed policies that are not among `successors`, as (apiVersion, kind,
-    name): those of intents that are gone, and of earlier versions of Fairlead. Among these are the
-    policies that refused what is too large before OPA's proxy counted. Raises Refused.
+    name): those of intents that are gone. Raises Refused.
     """
     config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
     remaining = {(o["kind"], o["metadata"]["name"]) for o in successors}
-    identities = [(kind, name) for kind in GUARDS for name in _FORMER_GUARDS]
-    identities += [
-        (kind, live["metadata"]["name"])
-        for kind in GUARDS
-        for live in objects.list(_ADMISSION, kind, None)
-        if _is_size_policy(live)
-    ]
-    if config_map is not None:
-        with suppress(FairleadError):  # no version that can be read here deployed it
-            deployed = rendered(cluster, config_map, credentials, GUARDS)
-            identities += [(o["kind"], o["metadata"]["name"]) for o in deployed]
-    superfluous = dict.fromkeys(identity for identity in identities if identity not in remaining)
-    return [(_ADMISSION, *identity) for identity in superfluous]
-
-
-def _is_size_policy(live: Mapping[str, Any]) -> bool:
-    """Whether an admission policy, or a binding, is one that switches.size_policy names."""
-    metadata = live["metadata"]
-    intent = (metadata.get("labels") or {}).get(INTENT_LABEL)
-    name = metadata["name"]
-    return bool(intent) and name.startswith(f"fairlead-{intent}-") and name.endswith("-size")
+    if config_map is None:
+        return []
+    with suppress(FairleadError):  # no version that can be read here deployed it
+        deployed = rendered(cluster, config_map, credentials, GUARDS)
+        identities = ((o["kind"], o["metadata"]["name"]) for o in deployed)
+        return [(_ADMISSION, *identity) for identity in identities if identity not in remaining]
+    return []
 
 
 def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict[str, Any]:

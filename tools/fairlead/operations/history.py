@@ -2,8 +2,7 @@
 so that any machine can roll back.
 
 The ConfigMap `fairlead-history` has the entries, and each of the last revisions has a ConfigMap of
-its own with the policies, as one may take up to 1 MiB. Versions of Fairlead without that log wrote
-only the revisions. These become entries of the log when it is next written.
+its own with the policies, as one may take up to 1 MiB.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
 from fairlead.common.digests import digest
-from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.names import (
     ENGINE_ANNOTATION,
@@ -29,7 +28,6 @@ from fairlead.deployment.names import (
     SETTINGS_ANNOTATION,
 )
 from fairlead.kube import clients, identity
-from fairlead.kube.errors import Refused
 from fairlead.policy import bundles
 from fairlead.policy.revision import plain
 
@@ -44,11 +42,9 @@ LARGEST = 700_000
 
 _LABEL = "fairlead.dev/history"
 _SINCE = "fairlead.dev/since"
-_LOGGED = "fairlead.dev/logged"
-"""The annotation of a revision that has an entry in the log, or had one that was dropped."""
 _ENTRY, _SETTINGS = "entry-", "settings-"  # how keys of the log begin
 _TYPES: Mapping[str, Any] = {
-    "action": str | None,
+    "action": str,
     "time": str,
     "by": str | None,
     "message": str | None,
@@ -56,7 +52,6 @@ _TYPES: Mapping[str, Any] = {
     "restored": int | None,
 }
 """What the log has of an entry, besides its settings; somebody may have edited it."""
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -65,12 +60,11 @@ class Entry:
 
     `time` is when it was in force (RFC 3339, to the second), `by` the API server's user. `restored`
     is the number of the entry that a rollback brought back. `manifest` is the policies' ConfigMap,
-    None if it is kept no more. Of entries of earlier versions, `action` is None, and `number` is
-    None if there was a log already.
+    None if it is kept no more.
     """
 
-    number: int | None
-    action: str | None
+    number: int
+    action: str
     time: str
     by: str | None
     message: str | None
@@ -82,10 +76,9 @@ class Entry:
     @property
     def title(self) -> str:
         """How messages name the entry."""
-        number = f"entry {self.number}" if self.number else "the entry without a number"
         by = f", by {self.by}" if self.by else ""
         message = f": {self.message}" if self.message else ""
-        return f"{number} (revision {self.revision}, {self.time}{by}{message})"
+        return f"entry {self.number} (revision {self.revision}, {self.time}{by}{message})"
 
     @property
     def modules(self) -> dict[str, str] | None:
@@ -105,7 +98,6 @@ def record(
     what is too old. Raises ApiServerError.
     """
     revision = manifest["metadata"]["annotations"][REVISION_ANNOTATION]
-    earlier = entries(objects)
     now = datetime.now(UTC)
     objects.apply(
         {
@@ -118,14 +110,15 @@ def record(
                 "annotations": {
                     **manifest["metadata"]["annotations"],
                     _SINCE: now.isoformat(timespec="microseconds"),
-                    _LOGGED: "true",
                 },
             },
             "data": manifest["data"],
         }
     )
+    for stored in _revisions(objects)[KEPT:]:
+        objects.delete("v1", "ConfigMap", stored["metadata"]["name"], NAMESPACE)
     entry = Entry(
-        None,
+        0,
         action,
         texts.time(now),
         identity.user(objects),
@@ -134,9 +127,7 @@ def record(
         settings_of(manifest),
         restored,
     )
-    for stored in _revisions(objects)[KEPT:]:
-        objects.delete("v1", "ConfigMap", stored["metadata"]["name"], NAMESPACE)
-    return _appended(objects, entry, earlier)
+    return _appended(objects, entry)
 
 
 def entries(objects: clients.Objects) -> list[Entry]:
@@ -145,18 +136,9 @@ def entries(objects: clients.Objects) -> list[Entry]:
         config_map["metadata"]["annotations"][REVISION_ANNOTATION]: config_map
         for config_map in _revisions(objects)
     }
-    logged = [
-        replace(entry, manifest=_manifest(entry, stored.get(entry.revision)))
-        for entry in _logged(_log(objects))
-    ]
-    revisions = {entry.revision for entry in logged}
-    unlogged = [stored[key] for key in stored if key not in revisions]
-    if logged:
-        earlier = [item for item in unlogged if _LOGGED not in item["metadata"]["annotations"]]
-        return [*reversed(logged), *map(_earlier, earlier)]
     return [
-        replace(_earlier(config_map), number=len(unlogged) - at)
-        for at, config_map in enumerate(unlogged)
+        replace(entry, manifest=_manifest(entry, stored.get(entry.revision)))
+        for entry in reversed(_logged(_log(objects)))
     ]
 
 
@@ -229,7 +211,7 @@ def find(entries: Sequence[Entry], reference: str) -> Entry:
             return entry
     matching = [entry for entry in entries if entry.revision.startswith(reference)]
     if len(reference) < PREFIX or len({entry.revision for entry in matching}) != 1:
-        listing = ", ".join(f"{entry.number or '-'} ({entry.revision})" for entry in entries)
+        listing = ", ".join(f"{entry.number} ({entry.revision})" for entry in entries)
         raise UsageError(
             f"{reference!r} is neither the number of an entry nor the beginning of one revision "
             f"(at least {PREFIX} digits): there are {listing or 'none'}"
@@ -287,13 +269,6 @@ def _manifest(entry: Entry, stored: Mapping[str, Any] | None) -> dict[str, Any] 
     return manifests.policies_of(stored["data"], annotations)
 
 
-def _earlier(stored: Mapping[str, Any]) -> Entry:
-    """The entry of a revision that an earlier version of Fairlead stored."""
-    revision = stored["metadata"]["annotations"][REVISION_ANNOTATION]
-    entry = Entry(None, None, _time(_since(stored)), None, None, revision, settings_of(stored))
-    return replace(entry, manifest=_manifest(entry, stored))
-
-
 def _time(stored: str) -> str:
     """A stored time in the form that commands print; empty if it cannot be read."""
     try:
@@ -323,45 +298,25 @@ def _logged(log: Mapping[str, Any]) -> list[Entry]:
                 logged.append(Entry(number, settings=settings_document, **stored))
         except (ValueError, TypeError, AttributeError, KeyError):
             continue
-    return sorted(logged, key=lambda entry: entry.number or 0)
+    return sorted(logged, key=lambda entry: entry.number)
 
 
-def _appended(objects: clients.Objects, entry: Entry, earlier: Sequence[Entry]) -> Entry:
-    """Write the entry into the log, with the next number, after those of `earlier` (the latest
-    first) that earlier versions stored. Somebody else may write at the same time. Raises Refused.
-    """
-    for attempt in range(_ATTEMPTS):
-        log = _log(objects)
-        logged = _logged(log)
-        revisions = {before.revision for before in logged}
-        new = [
-            before
-            for before in reversed(earlier)
-            if before.revision not in revisions and (before.number is None or not logged)
-        ]
-        last = max((before.number or 0 for before in logged), default=0)
-        numbered = [
-            replace(new_entry, number=number)
-            for number, new_entry in enumerate([*new, entry], last + 1)
-        ]
-        metadata: dict[str, Any] = {
-            "name": HISTORY,
-            "namespace": NAMESPACE,
-            "labels": {PART_OF: "fairlead"},
-        }
-        if log:  # so that nobody else's entry is overwritten
-            metadata["resourceVersion"] = log["metadata"]["resourceVersion"]
-        data = _data(_bounded([*logged, *numbered]))
-        try:
-            objects.apply(
-                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-            )
-        except Refused as error:
-            if error.status != 409 or attempt == _ATTEMPTS - 1:
-                raise
-        else:
-            return numbered[-1]
-    raise FairleadError(f"the ConfigMap {HISTORY} keeps changing: try again")
+@clients.agreed
+def _appended(objects: clients.Objects, entry: Entry) -> Entry:
+    """Write the entry into the log, with the next number. Raises Refused."""
+    log = _log(objects)
+    logged = _logged(log)
+    numbered = replace(entry, number=logged[-1].number + 1 if logged else 1)
+    metadata: dict[str, Any] = {
+        "name": HISTORY,
+        "namespace": NAMESPACE,
+        "labels": {PART_OF: "fairlead"},
+    }
+    if log:  # so that nobody else's entry is overwritten
+        metadata["resourceVersion"] = log["metadata"]["resourceVersion"]
+    data = _data(_bounded([*logged, numbered]))
+    objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    return numbered
 
 
 def _data(logged: Sequence[Entry]) -> dict[str, str]:
@@ -372,15 +327,8 @@ def _data(logged: Sequence[Entry]) -> dict[str, str]:
         key = f"{_SETTINGS}{digest(settings.encode())}"
         if entry.settings is not None:
             data[key] = settings
-        stored = {
-            "action": entry.action,
-            "time": entry.time,
-            "by": entry.by,
-            "message": entry.message,
-            "revision": entry.revision,
-            "restored": entry.restored,
-            "settings": key if entry.settings is not None else None,
-        }
+        stored = {name: getattr(entry, name) for name in _TYPES}
+        stored["settings"] = key if entry.settings is not None else None
         data[f"{_ENTRY}{entry.number:08}"] = json.dumps(stored)
     return data
 

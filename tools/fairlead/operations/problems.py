@@ -24,8 +24,8 @@ _SHOWN = 5
 
 
 def of_opas(states: Sequence[Served], replicas: int, noun: str = "OPA") -> Iterator[str]:
-    """OPAs, or servers in their place, that are missing (there have to be `replicas`), not Ready,
-    or decide by other policies than the rest.
+    """Problems of the servers that decide: fewer than `replicas`, not Ready, or on different
+    revisions.
     """
     if len(states) < replicas:
         yield f"{len(states)} of {texts.counted(replicas, noun)} run"

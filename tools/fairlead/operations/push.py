@@ -116,7 +116,7 @@ def _require_tested(policies: PolicySet, progress: Progress) -> None:
 def _warnings(
     operation: Operation, strategy: Strategy, policies: PolicySet, deployed: dict[str, Any]
 ) -> list[str]:
-    """What is no reason to refuse the policies. Raises UsageError for changes that need a
+    """Warnings, which do not stop a push. Raises UsageError for changes that need a
     deployment of an engine with servers.
     """
     if strategy.engine not in engine_names.ASKED:

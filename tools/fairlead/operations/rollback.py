@@ -85,11 +85,11 @@ def rollback(
     )
     return {
         **result,
-        "direction": direction(entries, in_force, entry),
+        "direction": direction(in_force, entry),
         "from": in_force.title if in_force else None,
         "to": entry.title,
         "missing": missing,
-        "wayBack": way_back(missing, _named(entry)) if missing else None,
+        "wayBack": way_back(missing, entry) if missing else None,
         "warnings": [*unknown, *result["warnings"]],
     }
 
@@ -140,12 +140,12 @@ def _missing(now: Mapping[str, Any] | None, entry: Entry) -> list[dict[str, Any]
     if any(setting["setting"] not in _BESIDE_POLICIES for setting in differing):
         raise UsageError(
             f"the policies of {entry.title} need settings that only a deployment can apply: "
-            f"{shown(differing)}. Nothing was changed. {way_back(differing, _named(entry))}"
+            f"{shown(differing)}. Nothing was changed. {way_back(differing, entry)}"
         )
     return differing
 
 
-def way_back(settings: Sequence[Mapping[str, Any]], entry: str) -> str:
+def way_back(settings: Sequence[Mapping[str, Any]], entry: Entry) -> str:
     """How to bring back the settings of `missing`, with the policies of the entry. The deployment
     comes first, because it brings the policies of this machine.
     """
@@ -154,13 +154,8 @@ def way_back(settings: Sequence[Mapping[str, Any]], entry: str) -> str:
     return (
         "To have them as they were, write these lines into fairlead.yaml, in place of the same "
         f"keys:\n\n{textwrap.indent(lines, '  ')}\nThen run `fairlead deploy`, and "
-        f"`fairlead rollback {entry}`."
+        f"`fairlead rollback {entry.number}`."
     )
-
-
-def _named(entry: Entry) -> str:
-    """How a command names the entry."""
-    return str(entry.number or entry.revision)
 
 
 def shown(settings: Sequence[Mapping[str, Any]]) -> str:
@@ -188,21 +183,13 @@ def _manifest(
     return manifests.policies_of(manifest["data"], annotations)
 
 
-def origin(entry: Entry) -> int | None:
+def origin(entry: Entry) -> int:
     """The number of the entry that first brought what this entry brought back."""
     return entry.restored or entry.number
 
 
-def direction(entries: Sequence[Entry], now: Entry | None, target: Entry) -> str | None:
-    """Whether `target` first came before or after what is in force. Entries without a number are
-    older than all others.
-    """
-    if now is None or _age(entries, now) == _age(entries, target):
+def direction(now: Entry | None, target: Entry) -> str | None:
+    """Whether `target` first came before or after what is in force."""
+    if now is None or origin(now) == origin(target):
         return None
-    return "back" if _age(entries, target) < _age(entries, now) else "forward"
-
-
-def _age(entries: Sequence[Entry], entry: Entry) -> tuple[int, int]:
-    """A key by which entries are in the order in which they first came."""
-    first = origin(entry)
-    return (first, 0) if first else (0, -entries.index(entry))
+    return "back" if origin(target) < origin(now) else "forward"

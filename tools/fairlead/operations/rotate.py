@@ -39,7 +39,7 @@ from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
 from fairlead.policy import bundles
-from fairlead.policy.token_scopes import SCOPES, Scope
+from fairlead.settings.services import SCOPES, Service
 
 _ISSUED = "cert-manager.io/certificate-name"
 
@@ -301,7 +301,7 @@ def _accepts(opa: Any, value: str) -> bool:
     return lets_in(OpaApi(opa.url, ca=opa.ca, token=value))
 
 
-def _opens(opa: OpaServer, scope: Scope, value: str) -> bool:
+def _opens(opa: OpaServer, scope: Service, value: str) -> bool:
     """Whether the token `value` opens all requests of the scope at this OPA. Raises
     FairleadError if it cannot be reached.
     """

@@ -104,11 +104,6 @@ def not_after(cert_pem: bytes) -> datetime:
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
 
 
-def issued(cert_pem: bytes) -> datetime:
-    """When this module issued the first certificate in `cert_pem`, in UTC. Raises ValueError."""
-    return x509.load_pem_x509_certificate(cert_pem).not_valid_before_utc + _CLOCK_SKEW
-
-
 def issuer(cert_pem: bytes, cas: bytes) -> bytes:
     """The CA (PEM) in `cas` that issued the certificate. Raises ValueError if none did."""
     certificate = x509.load_pem_x509_certificate(cert_pem)

@@ -141,19 +141,6 @@ class Inputs:
         return [document for document in self.documents if _is_placed(document.value)]
 
 
-def place(
-    paths: Sequence[Path],
-    data_sources: Sequence[str],
-    *,
-    folder: Path | None = None,
-    progress: Progress,
-) -> Result:
-    """The decisions on the workloads (see WORKLOADS) in files, folders and standard input
-    (files.STDIN). Raises as `read` and `decide`.
-    """
-    return decide(read(paths, data_sources, progress=progress), folder=folder, progress=progress)
-
-
 def read(paths: Sequence[Path], data_sources: Sequence[str], *, progress: Progress) -> Inputs:
     """What the files say.
 

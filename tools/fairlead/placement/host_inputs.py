@@ -191,5 +191,5 @@ def _parsed(where: str, data: Mapping[str, str]) -> dict[str, Any]:
         try:
             parsed[key] = json.loads(text)
         except ValueError as error:
-            raise InputError(where, f"{key} is no JSON: {error}") from error
+            raise InputError(where, f"{key} is not JSON: {error}") from error
     return parsed

@@ -31,7 +31,7 @@ class Argument:
     required: bool
 
     def parse(self, text: str) -> str | float:
-        """The value that this text means. Raises UsageError for what is no number."""
+        """The value that this text means. Raises UsageError for anything but a number."""
         if self.type != "number":
             return text
         try:
@@ -110,7 +110,7 @@ def policies(settings: Settings, folder: Path | None = None) -> PolicySet:
 
 
 def known(policies: PolicySet) -> list[Query]:
-    """All queries among the policies, by name. Raises InputError for METADATA that are no YAML."""
+    """All queries among the policies, by name. Raises InputError for METADATA that are not YAML."""
     queries = []
     for key, text in sorted(policies.modules.items()):
         if key.startswith(_PREFIX):

@@ -112,8 +112,8 @@ def compare(
     progress: Progress,
 ) -> list[Comparison]:
     """The decisions on all workloads in files and folders, before and after the changes. For the
-    arguments and errors, see decisions.place; raises UsageError also for changes of what is not
-    there.
+    arguments and errors, see decisions.read and decisions.decide; raises UsageError also for
+    changes of what is not there.
     """
     documents, _ = request_files.documents(paths)
     workloads = decisions.workloads_in(documents, paths)

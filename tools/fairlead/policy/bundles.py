@@ -17,8 +17,8 @@ from fairlead.common.errors import InputError
 from fairlead.policy.instances import Instance
 from fairlead.policy.policy_files import AUTHZ, LOG, builtin
 from fairlead.policy.revision import revision as revision
-from fairlead.policy.token_scopes import SCOPES
 from fairlead.settings.models import Settings
+from fairlead.settings.services import SCOPES
 
 SETTINGS = "settings.rego"
 
@@ -92,13 +92,16 @@ def file_modules(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> dict[st
 
 def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:
     """authz.rego with the SHA-256 digests of the tokens in force, but not the tokens. `tokens` open
-    everything, those of a scope (see token_scopes) its requests.
+    everything, those of a scope (see fairlead.settings.services) its requests.
     """
     digests = json.dumps(sorted(map(_sha256, tokens)))
     text = f"{files.read_text(builtin() / AUTHZ)}\ntoken_digests := {{{digests[1:-1]}}}\n"
-    paths = {
-        _sha256(token): SCOPES[name].opened for name, valid in scoped.items() for token in valid
+    # authz.rego compares a path as the list of its segments.
+    opened = {
+        name: [(method, path.removeprefix("/").split("/")) for method, path in service.requests]
+        for name, service in SCOPES.items()
     }
+    paths = {_sha256(token): opened[name] for name, valid in scoped.items() for token in valid}
     if not paths:
         return text
     return f"{text}\nscoped_requests := {json.dumps(paths, sort_keys=True)}\n"

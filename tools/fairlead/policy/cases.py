@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -112,6 +112,18 @@ class Expect(_Strict):
         return self
 
 
+class _Written(_Strict):
+    """A case as it is written. `settings` are checked as in a file of their own."""
+
+    name: str = Field(min_length=1)
+    intent: str = Field(min_length=1)
+    settings: Any = None
+    namespace: Namespace | None = None
+    data: dict[str, Any] = {}
+    request: Request
+    expect: Expect
+
+
 @dataclass(frozen=True)
 class Case:
     """One case. `settings` are complete; `given` has those of the file, which differ from the
@@ -130,19 +142,6 @@ class Case:
     line: int
     data: Mapping[str, Any] = field(default_factory=dict)
 
-    def names(self) -> dict[str, Any]:
-        """What the conditions in an intent's files for engines see of the case."""
-        request, namespace = self.request, self.namespace
-        return {
-            "request": {
-                **request.model_dump(by_alias=True, exclude={"object", "old_object"}),
-                "object": request.object,
-                "oldObject": request.old_object,
-                "kind": request.manifest["kind"],
-            },
-            "namespace": namespace.model_dump() if namespace else {"name": "", "labels": {}},
-        }
-
     def review(self) -> dict[str, Any]:
         """The AdmissionReview that an API server would send."""
         request = self.request
@@ -160,9 +159,7 @@ class Case:
 
 PLACEMENT = "placement"
 """Stands in place of an intent in cases of placement over clusters, which placement_cases reads."""
-_KEYS = ("name", "intent", "settings", "namespace", "data", "request", "expect")
 _SUFFIXES = (".yaml", ".yml")
-_Part = TypeVar("_Part", bound=_Strict)
 
 
 def load(path: Path | None = None, policies: PolicySet | None = None) -> list[Case]:
@@ -270,70 +267,21 @@ def listed(source: Path) -> list[files.Document]:
 
 
 def _case(document: files.Document, base: Settings, every: Sequence[Intent]) -> Case:
-    _check_keys(document, _KEYS, "a case")
-    for key in ("name", "intent"):
-        value = document.value.get(key)
-        if not isinstance(value, str) or not value:
-            raise InputError(
-                document.path, f"{key}: every case needs one, as text", line=document.line([key])
-            )
-    part = _part(document, "settings")
-    settings = loading.parse(part, every) if part else Settings()
+    written = document.parse(_Written)
+    part = files.Document(document.path, written.settings, document.part(["settings"]))
+    settings = Settings() if part.value is None else loading.parse(part, every)
     settings = settings.model_copy(
         update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
     )
-    namespace = _part(document, "namespace")
-    data = _part(document, "data")
-    if data and not isinstance(data.value, dict):
-        line = document.line(["data"])
-        raise InputError(document.path, "data: write a mapping, the top of OPA's data", line=line)
     return Case(
-        name=document.value["name"],
-        intent=document.value["intent"],
+        name=written.name,
+        intent=written.intent,
         settings=settings,
-        given=part.value if part else {},
-        namespace=_parsed(namespace, Namespace) if namespace else None,
-        request=_parsed(_needed(document, "request"), Request),
-        expect=_parsed(_needed(document, "expect"), Expect),
+        given=part.value or {},
+        namespace=written.namespace,
+        request=written.request,
+        expect=written.expect,
         path=document.path,
         line=document.line(["name"]) or 1,
-        data=data.value if data else {},
+        data=written.data,
     )
-
-
-def _part(document: files.Document, key: str) -> files.Document | None:
-    """The value of `key` as a document of its own."""
-    if document.value.get(key) is None:
-        return None
-    assert isinstance(document.node, yaml.MappingNode)  # noqa: S101 - its value is a mapping
-    node = next(value for name, value in document.node.value if name.value == key)
-    return files.Document(document.path, document.value[key], node)
-
-
-def _needed(document: files.Document, key: str) -> files.Document:
-    part = _part(document, key)
-    if part is None:
-        raise InputError(document.path, f"{key}: every case needs one", line=document.line([key]))
-    return part
-
-
-def _parsed(document: files.Document, model: type[_Part]) -> _Part:
-    keys = [field.alias or name for name, field in model.model_fields.items()]
-    _check_keys(document, keys, f"the {model.__name__.lower()} of a case")
-    return document.parse(model)
-
-
-def _check_keys(
-    document: files.Document, keys: Mapping[str, Any] | list[str] | tuple[str, ...], title: str
-) -> None:
-    """Raises InputError if the document is not a mapping or has other keys than `keys`."""
-    if not isinstance(document.value, dict):
-        raise InputError(
-            document.path, f"{title} is a mapping with {', '.join(keys)}", line=document.line(())
-        )
-    for key in document.value:
-        if key not in keys:
-            line = document.line([key])
-            raise InputError(
-                document.path, f"unknown key {key!r}: {title} has {', '.join(keys)}", line=line
-            )

@@ -1,7 +1,7 @@
 """What `intent.yaml` says of an intent. docs/policies.md describes the file.
 
 Values in `requests` may depend on settings and parameters, by references and by `when` and `unless`
-(see fairlead.policy.references). `WrittenRequest.in_force` makes requests of them.
+(see fairlead.policy.references). `references.in_force` makes requests of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -30,10 +29,9 @@ from fairlead.common.errors import InputError
 from fairlead.common.mistakes import Location, Mistake, Mistakes
 from fairlead.kube import labels
 from fairlead.policy import references
-from fairlead.policy.references import Names
-from fairlead.policy.requests import Kind, Operation, parts
+from fairlead.policy.requests import FailurePolicy, Kind, Operation, Phase, parts
 from fairlead.settings.models import Settings
-from fairlead.settings.strict import STRICT, LabelKey
+from fairlead.settings.strict import LabelKey, Strict
 
 FILE = "intent.yaml"
 SCHEMA = "intent.schema.json"
@@ -42,12 +40,11 @@ SCHEMA = "intent.schema.json"
 
 ENGINES = {"cel": "cel.yaml", "gatekeeper": "gatekeeper.yaml", "python": "python.py"}
 """The engines besides OPA that an intent can be written for, and their files in `engines`."""
-_TESTS = ("when", "unless")
 
 
-class _Strict(BaseModel):
+class _Strict(Strict):
     # The texts below the fields are what editors show.
-    model_config = ConfigDict(**STRICT, use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 def _tests(value: object) -> object:
@@ -66,12 +63,6 @@ class _Conditional(_Strict):
     only if each has the value, or one of the list."""
     unless: _Tests = {}
     """The opposite of `when`."""
-
-    def applies(self, names: Names) -> bool:
-        """Whether it is there under these settings and parameters."""
-        return references.holds(self.when, names) and not (
-            self.unless and references.holds(self.unless, names)
-        )
 
 
 def _or_reference(value: str, check: Any) -> str:
@@ -97,24 +88,6 @@ class WrittenSelector(_Strict):
 
     match_labels: dict[_Key, _Value] = {}
     match_expressions: list[WrittenExpression] = []
-
-    def document(self, names: Names) -> dict[str, Any]:
-        """The selector in force."""
-        return {
-            "matchLabels": {
-                references.resolved(key, names): references.resolved(value, names)
-                for key, value in self.match_labels.items()
-            },
-            "matchExpressions": [
-                {
-                    "key": references.resolved(term.key, names),
-                    "operator": term.operator,
-                    "values": references.spliced(term.values, names),
-                }
-                for term in self.match_expressions
-                if term.applies(names)
-            ],
-        }
 
 
 class Alternative(_Conditional):
@@ -148,19 +121,6 @@ class WrittenCondition(_Conditional):
             raise ValueError(f"condition {self.name}: write either `expression` or `anyOf`")
         return self
 
-    def document(self, names: Names) -> dict[str, Any]:
-        """The condition in force."""
-        expressions = [choice.expression for choice in self.any_of if choice.applies(names)]
-        if self.expression is not None:
-            expressions = [self.expression]
-        texts = [references.in_cel(text.strip(), names) for text in expressions]
-        joined = texts[0] if len(texts) == 1 else " || ".join(f"({text})" for text in texts)
-        return {
-            "name": self.name,
-            "operations": self.operations,
-            "expression": joined or "false",
-        }
-
 
 def _kind(value: object, validate: Any) -> Any:
     return value if references.is_reference(value) else validate(parts(value))
@@ -179,10 +139,10 @@ class WrittenRequest(_Conditional):
     namespaces: WrittenSelector = WrittenSelector()
     """The namespaces, by their labels; all unless you say so."""
     conditions: list[WrittenCondition] = []
-    webhooks: list[Literal["mutating", "validating"]] = Field(["validating"], min_length=1)
+    webhooks: list[Phase] = Field(["validating"], min_length=1)
     """`mutating` if the intent patches objects, `validating` if it refuses them; both if it also
     checks what other webhooks made of its patch."""
-    failure_policy: Literal["Fail", "Ignore"] | None = None
+    failure_policy: FailurePolicy | None = None
     """In place of the settings' failurePolicy, for requests that it never refuses."""
     timeout_seconds: int | None = Field(None, ge=1, le=30)
     """In place of the settings' timeoutSeconds."""
@@ -206,19 +166,6 @@ class WrittenRequest(_Conditional):
         if any(isinstance(kind, str) for kind in kinds):
             return None
         return {kind.kind for kind in kinds if isinstance(kind, Kind)}
-
-    def document(self, names: Names) -> dict[str, Any]:
-        """The request in force, for Request."""
-        return {
-            "name": self.name,
-            "kinds": references.spliced(self.kinds, names),
-            "operations": self.operations,
-            "namespaces": self.namespaces.document(names),
-            "conditions": [c.document(names) for c in self.conditions if c.applies(names)],
-            "webhooks": self.webhooks,
-            "failurePolicy": self.failure_policy,
-            "timeoutSeconds": self.timeout_seconds,
-        }
 
 
 class Facts(_Strict):
@@ -324,7 +271,10 @@ def _undeclared(document: files.Document, facts: Facts) -> Iterator[tuple[Locati
 def _is_path(location: Location, text: str) -> bool:
     """Whether a text is a path in `when` or `unless`: all of it, or the key of a mapping there."""
     is_key = text == location[-1]
-    return location[-2 if is_key and len(location) > 1 else -1] in _TESTS and text not in _TESTS
+    return (
+        location[-2 if is_key and len(location) > 1 else -1] in references.TESTS
+        and text not in references.TESTS
+    )
 
 
 def _texts(value: Any, location: Location = ()) -> Iterator[tuple[Location, str]]:

@@ -20,7 +20,7 @@ from referencing.exceptions import Unresolvable
 from fairlead.common import files, mistakes, paths
 from fairlead.common.errors import InputError
 from fairlead.common.mistakes import Mistake
-from fairlead.policy import intent_file, metadata
+from fairlead.policy import intent_file, metadata, references
 from fairlead.policy.intent_file import FILE, Facts
 from fairlead.policy.requests import Request
 from fairlead.settings.first_webhooks import FIRST_WEBHOOKS
@@ -119,9 +119,11 @@ class Intent:
         names = {"settings": settings, "parameters": parameters}
         requests = []
         for index, request in enumerate(self.facts.requests):
-            if not request.applies(names):
+            # Without warnings: a reference may stand in place of a kind.
+            written = request.model_dump(by_alias=True, warnings=False)
+            if not references.applies(written, names):
                 continue
-            document = request.document(names)
+            document = references.in_force(written, names)
             try:
                 requests.append(Request.model_validate(document))
             except ValidationError as error:

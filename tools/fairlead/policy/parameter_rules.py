@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fairlead.common import mistakes
 from fairlead.common.mistakes import Location, Mistake
 from fairlead.common.progress import Progress
-from fairlead.policy import loading
 from fairlead.policy.intents import Intent
-from fairlead.policy.loading import Given
-from fairlead.policy.policy_files import PolicyFiles
+from fairlead.policy.loading import Given, Rules
 from fairlead.programs import matcher
-from fairlead.settings.models import Settings
 
 RULES = "x-kubernetes-validations"
 
@@ -24,18 +21,11 @@ RULES = "x-kubernetes-validations"
 _PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]")
 
 
-def load(path: Path | None, progress: Progress) -> Settings:
-    """The settings of the file in force, with parameters that keep the rules of their schemas.
-
-    Raises InputError with file and line, UsageError with the variable, and FairleadError if the
-    program that evaluates the rules cannot be built.
+def rules(progress: Progress) -> Rules:
+    """What checks the parameters of settings that are read; see `broken`. It raises FairleadError
+    if the program that evaluates the rules cannot be built.
     """
-    return loading.load(path, lambda instances: broken(instances, progress))
-
-
-def read(path: Path | None, progress: Progress) -> tuple[Settings, PolicyFiles]:
-    """The same settings with all policies; see loading.read."""
-    return loading.read(path, lambda instances: broken(instances, progress))
+    return functools.partial(broken, progress=progress)
 
 
 def broken(instances: Sequence[Given], progress: Progress) -> Iterator[tuple[Given, Mistake]]:

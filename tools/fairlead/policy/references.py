@@ -9,12 +9,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 PATH = r"(settings|parameters)(\.(\*|[A-Za-z_]\w*))+"
 """The pattern of a path."""
 _REFERENCE = re.compile(rf"\$\((?P<path>{PATH})\)")
+TESTS = ("when", "unless")
+"""The keys whose values are Tests."""
 _OPENED = re.compile(r"\$\((?=settings|parameters)")
 
 Names = Mapping[str, Any]
@@ -43,35 +45,36 @@ def value(path: str, names: Names) -> Any:
     return values[0] if values else None
 
 
-def holds(tests: Tests, names: Names) -> bool:
-    """Whether all tests are true."""
-    return all(_holds(value(path, names), expected) for path, expected in tests.items())
+def applies(part: Any, names: Names) -> bool:
+    """Whether a part of intent.yaml is there: its `when` holds, and its `unless` does not."""
+    if not isinstance(part, Mapping):
+        return True
+    unless = part.get("unless")
+    return _all_hold(part.get("when") or {}, names) and not (unless and _all_hold(unless, names))
 
 
-def resolved(text: str, names: Names) -> Any:
-    """A text with its references replaced; the value itself if the text is one reference."""
-    if is_reference(text):
-        return value(text.strip()[2:-1], names)
-    return _REFERENCE.sub(lambda match: str(value(match["path"], names)), text)
-
-
-def in_cel(text: str, names: Names) -> str:
-    """An expression in CEL with its references replaced by literals."""
-    return _REFERENCE.sub(
-        lambda match: json.dumps(value(match["path"], names), ensure_ascii=False), text
-    )
-
-
-def spliced(items: Sequence[Any], names: Names) -> list[Any]:
-    """A list in which a reference stands for the items of a list, or the keys of a mapping."""
-    spliced_items: list[Any] = []
-    for item in items:
-        part = resolved(item, names) if isinstance(item, str) else item
-        if is_reference(item) and isinstance(part, list | dict):
-            spliced_items += part
-        else:
-            spliced_items.append(part)
-    return spliced_items
+def in_force(part: Any, names: Names) -> Any:
+    """A part of intent.yaml without what does not apply, and with its references replaced: by the
+    value itself where a text is one reference, and by literals in `expression`, which is CEL. In a
+    list, a reference stands for the items of a list, or the keys of a mapping.
+    """
+    if isinstance(part, Mapping):
+        return {
+            _resolved(key, names): _in_cel(value, names)
+            if key == "expression"
+            else in_force(value, names)
+            for key, value in part.items()
+            if key not in TESTS
+        }
+    if not isinstance(part, list):
+        return _resolved(part, names) if isinstance(part, str) else part
+    items: list[Any] = []
+    for item in part:
+        if applies(item, names):
+            value = in_force(item, names)
+            spliced = is_reference(item) and isinstance(value, list | dict)
+            items += value if spliced else [value]
+    return items
 
 
 def paths(text: str) -> Iterator[str]:
@@ -104,6 +107,24 @@ def undeclared(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> str | Non
             return None
         schema = below[0]
     return None
+
+
+def _resolved(text: str, names: Names) -> Any:
+    """A text with its references replaced; the value itself if the text is one reference."""
+    if is_reference(text):
+        return value(text.strip()[2:-1], names)
+    return _REFERENCE.sub(lambda match: str(value(match["path"], names)), text)
+
+
+def _in_cel(text: str | None, names: Names) -> str | None:
+    """An expression in CEL with its references replaced by literals."""
+    return text and _REFERENCE.sub(
+        lambda match: json.dumps(value(match["path"], names), ensure_ascii=False), text.strip()
+    )
+
+
+def _all_hold(tests: Tests, names: Names) -> bool:
+    return all(_holds(value(path, names), expected) for path, expected in tests.items())
 
 
 def _holds(present: Any, expected: Any) -> bool:

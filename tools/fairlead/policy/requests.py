@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fairlead.kube import admission_reviews
 from fairlead.settings.selectors import Selector
-from fairlead.settings.strict import STRICT
+from fairlead.settings.strict import Strict
 
 _WRITTEN = re.compile(
     r"(?:(?P<group>[^/]*)/)?(?P<version>v[0-9][^/]*)/(?P<kind>[^/]+)(?:/(?P<subresource>[^/]+))?"
 )
 # Kubernetes' own API groups without a domain. Their plurals, and those of *.k8s.io, follow a rule.
 OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy")
-
-
-class _Strict(BaseModel):
-    model_config = STRICT
 
 
 # The kinds of the objects that are sent to subresources, with their groups. Others take the object
@@ -52,7 +48,7 @@ def parts(value: object) -> object:
     return {name: part for name, part in match.groupdict().items() if part}
 
 
-class Kind(_Strict):
+class Kind(Strict):
     """A kind of objects, written `apps/v1/Deployment` or `v1/Pod`, or as a mapping.
 
     `resource` is the name in URLs, which is the plural of the kind unless it is given. A
@@ -96,16 +92,31 @@ class Kind(_Strict):
 AnyKind = Annotated[Kind, BeforeValidator(parts, json_schema_input_type=str | Kind)]
 """A kind as people write it: a text or a mapping."""
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+Phase = Literal["mutating", "validating"]
+FailurePolicy = Literal["Fail", "Ignore"]
 
 
-class Condition(_Strict):
+class Condition(Strict):
     """A webhook's matchCondition: a CEL expression that has to be true, of requests with these
     operations; of all requests if there are none.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    name: str
     operations: list[Operation] = []
-    expression: str = Field(min_length=1)
+    expression: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joined(cls, value: Any) -> Any:
+        """Join the alternatives of `anyOf`. If none is there, the condition is false."""
+        if not isinstance(value, dict) or "anyOf" not in value:
+            return value
+        of, texts = dict(value), [choice["expression"] for choice in value["anyOf"]]
+        del of["anyOf"]
+        if of["expression"] is None:
+            joined = texts[0] if len(texts) == 1 else " || ".join(f"({text})" for text in texts)
+            of["expression"] = joined or "false"
+        return of
 
     def concerns(self, operation: Operation) -> bool:
         """Whether requests with this operation have to meet it."""
@@ -124,7 +135,7 @@ class Condition(_Strict):
         return {"name": self.name, "expression": expression}
 
 
-class Request(_Strict):
+class Request(Strict):
     """Requests that an intent has a say in.
 
     `webhooks` says who asks about them: a mutating webhook if the intent patches objects, a
@@ -133,23 +144,11 @@ class Request(_Strict):
     refuses.
     """
 
-    name: str | None = Field(None, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)
+    name: str | None = None
     kinds: list[AnyKind] = Field(min_length=1)
     operations: list[Operation] = Field(min_length=1)
     namespaces: Selector = Selector()
     conditions: list[Condition] = []
-    webhooks: list[Literal["mutating", "validating"]] = Field(["validating"], min_length=1)
-    failure_policy: Literal["Fail", "Ignore"] | None = None
-    timeout_seconds: int | None = Field(None, ge=1, le=30)
-
-    @model_validator(mode="after")
-    def _conditions_concern_it(self) -> Request:
-        for condition in self.conditions:
-            if strange := [
-                operation for operation in condition.operations if operation not in self.operations
-            ]:
-                raise ValueError(
-                    f"condition {condition.name} is about {', '.join(strange)}, but the operations "
-                    f"of these requests are {', '.join(self.operations)}"
-                )
-        return self
+    webhooks: list[Phase] = ["validating"]
+    failure_policy: FailurePolicy | None = None
+    timeout_seconds: int | None = None

@@ -84,16 +84,6 @@ def require_free_packages(
         _package(name, files.read_text(policy_files.builtin() / name)): name
         for name in policy_files.FILE_MODULES
     }
-    for key, defined in sorted(cli.paths_of(modules, progress).items()):
-        for package, file in packages.items():
-            parts = ["data", *package.split(".")]
-            if any(path[: len(parts)] == parts for path in defined):
-                raise InputError(
-                    sources.get(key, key),
-                    f"defines a part of package {package}, which is OPA's own and comes from "
-                    f"{file} alone: choose another package, or remove the file",
-                    line=_row_of_package(modules[key]),
-                )
     for key, text in sorted(modules.items()):
         package = _package(key, text)
         for root in _DATA:
@@ -103,6 +93,16 @@ def require_free_packages(
                     f"is in package {package}, and would hide the data that Fairlead reads at "
                     f"data.{root}: choose another package",
                     line=_row_of_package(text),
+                )
+    for key, defined in sorted(cli.paths_of(modules, progress).items()):
+        for package, file in packages.items():
+            parts = ["data", *package.split(".")]
+            if any(path[: len(parts)] == parts for path in defined):
+                raise InputError(
+                    sources.get(key, key),
+                    f"defines a part of package {package}, which is OPA's own and comes from "
+                    f"{file} alone: choose another package, or remove the file",
+                    line=_row_of_package(modules[key]),
                 )
 
 

@@ -1,4 +1,4 @@
-"""Makes what lists the intents: policies/intents.rego, and the roots of the bundle's manifest."""
+"""Makes what lists the intents: policies/intents.rego."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from fairlead.policy import instances
 from fairlead.policy.instances import Instance
 from fairlead.policy.requests import Request
-from fairlead.policy.revision import PACKAGE
 from fairlead.settings.models import Settings
 from fairlead.settings.selectors import Expression
 
@@ -80,12 +79,6 @@ def namespace_labels(active: Iterable[Instance], settings: Settings) -> list[str
     fixed = {settings.namespace_label, instances.NAME_LABEL}
     service_labels = (service.labels for service in settings.services())
     return sorted(set().union(*service_labels, *(instance.labels for instance in active)) - fixed)
-
-
-def manifest(modules: Iterable[str]) -> str:
-    """The text of `.manifest` for modules, tests among them: the roots are their packages."""
-    roots = {match[1].split(".")[0] for text in modules if (match := PACKAGE.search(text))}
-    return json.dumps({"roots": sorted(roots), "rego_version": 1}, indent=2) + "\n"
 
 
 Table = dict[str, dict[str, dict[str, list[list[Any]]]]]

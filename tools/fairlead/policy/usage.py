@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
+from fairlead.policy.revision import PACKAGE
 from fairlead.settings.services import SERVICES
 
 _SILENT = Progress()
@@ -33,10 +34,8 @@ def unused(modules: Mapping[Key, str], progress: Progress = _SILENT) -> set[Key]
     """
     names = {f"{number}.rego": key for number, key in enumerate(modules)}
     texts = {name: modules[key] for name, key in names.items()}
-    rules = cli.rules_used(texts, ENTRY_POINTS, progress)
-    defined = cli.paths_of(texts, progress)
-    # The first path is that of the package. A module without rules is never used.
-    return {key for name, key in names.items() if not _meet(defined[name][1:], rules)}
+    used = cli.modules_used(texts, ENTRY_POINTS, progress)
+    return {key for name, key in names.items() if name not in used}
 
 
 def unused_packages(
@@ -45,16 +44,7 @@ def unused_packages(
     """The packages of `modules` that no entry point depends on, also not through the modules of
     `present`. Raises FairleadError if all of them do not compile together.
     """
+    packages = {key: match[1] for key, text in modules.items() if (match := PACKAGE.search(text))}
     unused_keys = unused({**present, **modules}, progress)
-    names = {f"{number}.rego": key for number, key in enumerate(modules)}
-    defined = cli.paths_of({name: modules[key] for name, key in names.items()}, progress)
-    packages = {key: ".".join(defined[name][0][1:]) for name, key in names.items()}
     used_packages = {package for key, package in packages.items() if key not in unused_keys}
     return sorted({*packages.values()} - used_packages)
-
-
-def _meet(paths: Iterable[list[str]], rules: Iterable[list[str]]) -> bool:
-    """Whether a path and a rule are the same, or one is below the other: a rule may be defined in
-    parts, such as `limits.cpu` of `limits`.
-    """
-    return any(path[: len(rule)] == rule[: len(path)] for path in paths for rule in rules)

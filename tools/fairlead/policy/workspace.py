@@ -117,7 +117,7 @@ def crds(folder: Path) -> list[files.Document]:
                 kinds.of_crd(document.value)
             except (KeyError, TypeError, AttributeError) as error:
                 line = document.line(())
-                message = "is no CustomResourceDefinition (apiextensions.k8s.io/v1)"
+                message = "is not a CustomResourceDefinition (apiextensions.k8s.io/v1)"
                 raise InputError(path, message, line=line) from error
             documents.append(document)
     return documents

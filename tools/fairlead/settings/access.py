@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from fairlead.common import durations
-from fairlead.settings.strict import STRICT, Duration, Group, User
+from fairlead.settings.strict import Duration, Group, Strict, User
 
 OWN_CONTROLLER = "system:serviceaccount:fairlead:fairlead-access"
 """The account of `fairlead controller` (fairlead.deployment.names.ACCESS)."""
@@ -18,7 +18,7 @@ ANY_ROLE = "*"
 _Role = Annotated[str, Field(pattern=r"^[^/%\s]+$", max_length=253)]
 
 
-class Access(BaseModel):
+class Access(Strict):
     """Transient role bindings.
 
     `longest` is for how long one may give access at most, as a duration. `roles` are the names of
@@ -27,8 +27,6 @@ class Access(BaseModel):
     requester may still bind the role then. `controller` is the user that carries the decisions
     out.
     """
-
-    model_config = STRICT
 
     longest: Duration = "30d"
     roles: list[_Role] = []

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     Field,
     SerializerFunctionWrapHandler,
     field_serializer,
@@ -24,7 +23,7 @@ from fairlead.kube.resources import Resource
 from fairlead.settings.access import Access
 from fairlead.settings.selectors import Selector
 from fairlead.settings.services import SERVICES, Service
-from fairlead.settings.strict import STRICT, Duration, Group, LabelKey, LabelValue, User
+from fairlead.settings.strict import Duration, Group, LabelKey, LabelValue, Strict, User
 
 STALENESS = (10, 86400)
 """The limits of maxStaleness, in seconds. A sidecar needs up to 7 to confirm all data."""
@@ -61,11 +60,7 @@ Network = Annotated[str, AfterValidator(_check_network)]
 PoolName = Annotated[str, Field(min_length=1), AfterValidator(labels.check_value)]
 
 
-class _Strict(BaseModel):
-    model_config = STRICT
-
-
-class Toleration(_Strict):
+class Toleration(Strict):
     """A toleration, as in Kubernetes' core/v1."""
 
     key: LabelKey | None = None
@@ -95,7 +90,7 @@ def _accepted(toleration: Toleration) -> Toleration:
     return toleration
 
 
-class Pool(_Strict):
+class Pool(Strict):
     """What a pod of this pool gets, and what else it may have.
 
     Without a nodeSelector, a pod gets the node label with the pool's name. If an `allowed_` field
@@ -108,7 +103,7 @@ class Pool(_Strict):
     allowed_tolerations: list[Toleration] | None = None
 
 
-class Replicated(_Strict):
+class Replicated(Strict):
     """A resource that OPA gets besides namespaces: whole objects, or some `fields` (paths)."""
 
     group: str = ""
@@ -133,7 +128,7 @@ class Replicated(_Strict):
 Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\s]*$")]
 
 
-class Images(_Strict):
+class Images(Strict):
     """The images of the deployed pods. Tags are fixed, so that images can be loaded by hand."""
 
     opa: Image = "openpolicyagent/opa:1.22.0"
@@ -142,7 +137,7 @@ class Images(_Strict):
     pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
 
 
-class LogService(_Strict):
+class LogService(Strict):
     """The service to which OPA uploads decisions, by POST <url>/logs.
 
     `secret` names a Secret in Fairlead's namespace with a bearer `token`. If `private_authority` is
@@ -160,7 +155,7 @@ class LogService(_Strict):
         return self
 
 
-class DecisionLogs(_Strict):
+class DecisionLogs(Strict):
     """Where decisions are logged. policies/log.rego leaves out what may be secret.
 
     `sample` is the share of the decisions that admit, without a warning, that are logged.
@@ -176,7 +171,7 @@ KUBELET_LIFE = timedelta(minutes=15)
 90 seconds, and a renewal waits for that several times in the last third of the life."""
 
 
-class Certificates(_Strict):
+class Certificates(Strict):
     """Who renews OPA's certificate and its CA, and when.
 
     `life` and `renew_before` are durations. A certificate is renewed when a third of its life is
@@ -225,7 +220,7 @@ class Certificates(_Strict):
 NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
-class Exempt(_Strict):
+class Exempt(Strict):
     """Whose requests, and the requests of which namespaces, an intent leaves alone."""
 
     users: list[User] = []
@@ -233,7 +228,7 @@ class Exempt(_Strict):
     namespaces: list[NamespaceName] = []
 
 
-class IntentSettings(_Strict):
+class IntentSettings(Strict):
     """An instance of an intent: its parameters, and the requests that it applies to.
 
     `intent` is what it is an instance of; None for the intent with the instance's own name. Of the
@@ -247,7 +242,7 @@ class IntentSettings(_Strict):
     exempt: Exempt = Exempt()
 
 
-class Settings(_Strict):
+class Settings(Strict):
     """All settings. In the file, names are in camelCase."""
 
     namespace_label: LabelKey = "agentpool"
@@ -401,6 +396,10 @@ class Settings(_Strict):
     def services(self) -> list[Service]:
         """The decisions beside admission that these settings want."""
         return [service for service in SERVICES if getattr(self, service.setting)]
+
+    def scopes(self) -> list[str]:
+        """The names of the scopes that a deployment with these settings has a token for."""
+        return [service.setting for service in self.services()]
 
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and

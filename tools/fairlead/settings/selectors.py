@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import model_validator
 
-from fairlead.settings.strict import STRICT, LabelKey, LabelValue
-
-
-class _Strict(BaseModel):
-    model_config = STRICT
+from fairlead.settings.strict import LabelKey, LabelValue, Strict
 
 
-class Expression(_Strict):
+class Expression(Strict):
     """A label selector's requirement, as in Kubernetes' meta/v1."""
 
     key: LabelKey
@@ -31,7 +27,7 @@ class Expression(_Strict):
         return self.model_dump(exclude_defaults=True)
 
 
-class Selector(_Strict):
+class Selector(Strict):
     """A label selector, as in Kubernetes' meta/v1."""
 
     match_labels: dict[LabelKey, LabelValue] = {}

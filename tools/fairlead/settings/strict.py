@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from fairlead.common import durations
@@ -19,13 +19,16 @@ Duration = Annotated[str, AfterValidator(durations.check)]
 User = Annotated[str, Field(pattern=r"^[^\s][^\n\r]*$")]
 
 
-STRICT = ConfigDict(
-    extra="forbid",
-    strict=True,
-    frozen=True,
-    alias_generator=to_camel,
-    validate_by_name=True,
-    validate_default=True,
-)
-"""For models of what people write, with keys in camelCase: unknown keys and other types are
-errors."""
+class Strict(BaseModel):
+    """A part of what people write, with keys in camelCase: unknown keys and other types are
+    errors.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_default=True,
+    )

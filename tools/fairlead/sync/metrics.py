@@ -9,7 +9,6 @@ from prometheus_client import (
     Counter,
     Gauge,
     disable_created_metrics,
-    generate_latest,
 )
 
 from fairlead.sync.desired import NAMESPACES, Snapshot
@@ -24,17 +23,6 @@ def not_after(registry: CollectorRegistry, source: Callable[[], float]) -> None:
     """
     text = "When the served certificate ends, in seconds since 1970; 0 if unknown."
     Gauge("fairlead_certificate_not_after_seconds", text, registry=registry).set_function(source)
-
-
-class Registered:
-    """All metrics of a registry, for a server."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def text(self) -> bytes:
-        """The exposition format, version 0.0.4."""
-        return generate_latest(self._registry)
 
 
 class Metrics:
@@ -82,27 +70,15 @@ class Metrics:
         self._rejected = self._gauge(
             "rejected_configmaps", "ConfigMaps with a policy or document that cannot be loaded."
         )
-        self._lag = self._gauge(
+        self.lag = self._gauge(
             "lag_seconds", "Seconds since OPA last held what it should; 0 while it does."
         )
-        self._confirmed = self._gauge(
+        self.confirmed = self._gauge(
             "confirmed_timestamp_seconds",
             "The time up to which OPA is known to hold the cluster's state; 0 while it is unknown.",
         )
         for peer in ("opa", "kubernetes"):
             self.errors.labels(peer)
-
-    def lag(self, source: Callable[[], float]) -> None:
-        """Set the function that returns the lag, in seconds; it is called when metrics are
-        read.
-        """
-        self._lag.set_function(source)
-
-    def confirmed(self, source: Callable[[], float]) -> None:
-        """Set the function that returns up to when OPA is known to hold everything, in seconds
-        since 1970; it is called when metrics are read.
-        """
-        self._confirmed.set_function(source)
 
     def holds(self, desired: Snapshot, opa_state: Served, rejected: int, pending: int) -> None:
         """Record the result of a cycle."""
@@ -114,10 +90,6 @@ class Metrics:
             gauge.set(len(store or ()))
         self._rejected.set(rejected)
         self._pending.set(pending)
-
-    def text(self) -> bytes:
-        """The exposition format, version 0.0.4."""
-        return generate_latest(self.registry)
 
     def _gauge(self, name: str, help_: str) -> Gauge:
         return Gauge(f"fairlead_sync_{name}", help_, registry=self.registry)

@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from fairlead.common import texts
 from fairlead.deployment.names import PLACEMENT_POLICIES, REPLICA_STATUS, STATUS
-from fairlead.kube.clients import MERGE, Objects
 from fairlead.sync import policy_objects
 from fairlead.sync.config_maps import Annotations, Claim, ConfigMap, Verdict
 from fairlead.sync.policy_problems import CLAIMED, Problem
@@ -69,18 +68,16 @@ class Status:
         conditions = [_ready(installed, len(reports), errors), _conflicting(current)]
         return {STATUS: canonical({**status, "conditions": _conditions(config_map, conditions)})}
 
-    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
-        """The PlacementPolicy at this moment."""
-        return policy_objects.read(api.call("GET", _path(config_map), timeout=timeout))
+    def path(self, config_map: ConfigMap) -> str:
+        """The path of the PlacementPolicy."""
+        return f"{policy_objects.PATH}/{quote(config_map.owner[1], safe='')}"
 
-    def write(
-        self,
-        api: Objects,
-        config_map: ConfigMap,
-        changes: Annotations,
-        timeout: tuple[float, float],
-    ) -> None:
-        """Write the reports and the combined status that have changed."""
+    def read(self, config_map: ConfigMap, value: Mapping[str, Any]) -> ConfigMap:
+        """The PlacementPolicy at this moment."""
+        return policy_objects.read(value)
+
+    def patch(self, config_map: ConfigMap, changes: Annotations) -> tuple[str, dict[str, Any]]:
+        """The reports and the combined status that have changed."""
         reports = {
             key.removeprefix(REPLICA_STATUS): None
             if report is None
@@ -88,20 +85,7 @@ class Status:
             for key, report in changes.items()
             if key.startswith(REPLICA_STATUS)
         }
-        status = {"opas": reports, **json.loads(changes.get(STATUS) or "{}")}
-        patch = {"metadata": {"resourceVersion": config_map.resource_version}, "status": status}
-        api.call(
-            "PATCH",
-            f"{_path(config_map)}/status",
-            patch,
-            manager="fairlead-sync",
-            content_type=MERGE,
-            timeout=timeout,
-        )
-
-
-def _path(config_map: ConfigMap) -> str:
-    return f"{policy_objects.PATH}/{quote(config_map.owner[1], safe='')}"
+        return "/status", {"status": {"opas": reports, **json.loads(changes.get(STATUS) or "{}")}}
 
 
 def errors_of(config_map: ConfigMap, problems: Sequence[Problem]) -> list[dict[str, Any]]:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
-from typing import Any, Protocol, cast
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry, generate_latest
 
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.names import POLICY_REVIEWS
@@ -58,13 +60,6 @@ class Upload:
     lock: Lock = field(default_factory=Lock)
 
 
-class Exposition(Protocol):
-    """The source of /metrics."""
-
-    def text(self) -> bytes:
-        """The exposition format, version 0.0.4."""
-
-
 class Server(ThreadingHTTPServer):
     """Serves the results of `health`, `live`, `metrics` and `look_up`, passes OPA's uploads to
     `decisions`, and answers reviews of PlacementPolicies by `review`.
@@ -87,7 +82,7 @@ class Server(ThreadingHTTPServer):
         *,
         health: Health,
         live: Health,
-        metrics: Exposition,
+        metrics: CollectorRegistry,
         look_up: LookUp | None = None,
         decisions: Decisions | None = None,
         review: Callable[[bytes], dict[str, Any]] | None = None,
@@ -174,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(
                 HTTPStatus.OK,
                 "text/plain; version=0.0.4; charset=utf-8",
-                self.server.metrics.text(),
+                generate_latest(self.server.metrics),
             )
         elif path.startswith("/v1/namespaces/") and self.server.look_up:
             self._namespace(self.server.look_up, path)

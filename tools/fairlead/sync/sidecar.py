@@ -135,8 +135,8 @@ class Sidecar:
             resources=options.resources,
             system=options.system,
         )
-        self._metrics.lag(self._reconciler.lag)
-        self._metrics.confirmed(lambda: (self._reconciler.confirmed or 0) / 1e9)
+        self._metrics.lag.set_function(self._reconciler.lag)
+        self._metrics.confirmed.set_function(lambda: (self._reconciler.confirmed or 0) / 1e9)
         self._server: Server | None = None
         self._certificate: Certificate | None = None
         if options.health_endpoint and options.certificate:
@@ -147,7 +147,7 @@ class Sidecar:
                 self._certificate,
                 health=self.health,
                 live=self.live,
-                metrics=self._metrics,
+                metrics=self._metrics.registry,
                 look_up=self.look_up,
                 decisions=Decisions(
                     self._metrics, options.log_decisions, last=self._last_decisions

@@ -56,17 +56,14 @@ class Form(Protocol):
     def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
         """What follows from the reports of all replicas."""
 
-    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
-        """The object at this moment. Raises ApiServerError."""
+    def path(self, config_map: ConfigMap) -> str:
+        """The path of the object in the API."""
 
-    def write(
-        self,
-        api: Objects,
-        config_map: ConfigMap,
-        changes: Annotations,
-        timeout: tuple[float, float],
-    ) -> None:
-        """Change the object, if it has not changed since it was read. Raises ApiServerError."""
+    def read(self, config_map: ConfigMap, value: Mapping[str, Any]) -> ConfigMap:
+        """The object as the API server has it at this moment, from its JSON."""
+
+    def patch(self, config_map: ConfigMap, changes: Annotations) -> tuple[str, dict[str, Any]]:
+        """What changes the object: the subresource, if there is one, and what is to be merged."""
 
 
 class Annotated:
@@ -85,32 +82,15 @@ class Annotated:
         retries = {RETRIES: "0"} if config_map.kind == "policies" else {}
         return {STATUS: overall(replicas), **retries}
 
-    def live(self, api: Objects, config_map: ConfigMap, timeout: tuple[float, float]) -> ConfigMap:
-        owner = config_map.owner
-        value = api.call("GET", _path(owner), timeout=timeout)
-        return config_maps.read(owner, config_map.kind, value)
+    def path(self, config_map: ConfigMap) -> str:
+        namespace, name = config_map.owner
+        return api_paths.joined("v1", namespace, "configmaps", name)
 
-    def write(
-        self,
-        api: Objects,
-        config_map: ConfigMap,
-        changes: Annotations,
-        timeout: tuple[float, float],
-    ) -> None:
-        metadata = {"resourceVersion": config_map.resource_version, "annotations": dict(changes)}
-        api.call(
-            "PATCH",
-            _path(config_map.owner),
-            {"metadata": metadata},
-            manager="fairlead-sync",
-            content_type=MERGE,
-            timeout=timeout,
-        )
+    def read(self, config_map: ConfigMap, value: Mapping[str, Any]) -> ConfigMap:
+        return config_maps.read(config_map.owner, config_map.kind, value)
 
-
-def _path(owner: Owner) -> str:
-    namespace, name = owner
-    return api_paths.joined("v1", namespace, "configmaps", name)
+    def patch(self, config_map: ConfigMap, changes: Annotations) -> tuple[str, dict[str, Any]]:
+        return "", {"metadata": {"annotations": dict(changes)}}
 
 
 _ANNOTATED, _OBJECT = Annotated(), policy_object_status.Status()
@@ -235,18 +215,36 @@ class StatusWriter:
         if config_map is None:
             return
         for last in (False, False, True):
-            live = _form(config_map).live(self._api, config_map, _ENDING)
+            form = _form(config_map)
+            value = self._api.call("GET", form.path(config_map), timeout=_ENDING)
+            live = form.read(config_map, value)
             if self._own not in live.annotations:
                 return
             statuses = self._others(live)
-            changes: Annotations = {self._own: None, **_form(live).shared(live, statuses)}
+            changes: Annotations = {self._own: None, **form.shared(live, statuses)}
             try:
-                _form(live).write(self._api, live, changes, _ENDING)
+                self._change(live, changes, _ENDING)
             except ApiServerError as error:
                 if error.status != 409 or last:
                     raise
             else:
                 return
+
+    def _change(
+        self, config_map: ConfigMap, changes: Annotations, timeout: tuple[float, float]
+    ) -> None:
+        """Change the object, if it has not changed since it was read. Raises ApiServerError."""
+        form = _form(config_map)
+        subresource, patch = form.patch(config_map, changes)
+        metadata = {**patch.get("metadata", {}), "resourceVersion": config_map.resource_version}
+        self._api.call(
+            "PATCH",
+            form.path(config_map) + subresource,
+            {**patch, "metadata": metadata},
+            manager="fairlead-sync",
+            content_type=MERGE,
+            timeout=timeout,
+        )
 
     def _forget(self, verdicts: Mapping[Owner, Verdict]) -> None:
         """Forget what was written about ConfigMaps that are gone or whose data have changed."""
@@ -306,7 +304,7 @@ class StatusWriter:
         if before and time.monotonic() < before.again_at:
             return
         try:
-            _form(config_map).write(self._api, config_map, changes, _USUAL)
+            self._change(config_map, changes, _USUAL)
         except ApiServerError as error:
             if error.status not in (404, 409):
                 raise

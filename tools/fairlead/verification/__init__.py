@@ -12,12 +12,12 @@ from fairlead.common.errors import UsageError
 from fairlead.engines.base import Engine
 from fairlead.policy.policy_set import PolicySet
 
+LABORATORY = ("webhook", "cel", "gatekeeper", "kyverno")
+"""Engines that ask a real API server, which only the laboratory of a checkout starts."""
 # Engine -> its class, as module:name. A module is imported when its engine is used.
 ENGINES = {
     "opa": "fairlead.verification.opa:OpaEngine",
     "python": "fairlead.engines.python.engine:PythonEngine",
-    "webhook": "fairlead.verification.webhook:WebhookEngine",
-    "cel": "fairlead.engines.cel:CelEngine",
 }
 
 
@@ -31,10 +31,13 @@ def load(
     policies. Raises UsageError for an unknown name.
     """
     selection = set(names)
+    known = list(dict.fromkeys((*ENGINES, *LABORATORY)))
     for name in sorted(selection - set(ENGINES)):
-        close = difflib.get_close_matches(name, ENGINES, 1)
+        if name in known:
+            raise UsageError(f"{name}: only a checkout of Fairlead has what starts it")
+        close = difflib.get_close_matches(name, known, 1)
         hint = f": did you mean {close[0]!r}?" if close else "."
-        raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(ENGINES)}")
+        raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(known)}")
     return [
         _load(path, policies, target)
         for name, path in ENGINES.items()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.admission import asked, audit, batch, inventory
-from fairlead.admission.asked import Asked, Webhooks
+from fairlead.admission.asked import Webhooks
 from fairlead.admission.audit import (
     ALONE,
     CHANGED,
@@ -22,8 +22,7 @@ from fairlead.admission.audit import (
 from fairlead.admission.inventory import Subject
 from fairlead.cli.decisions import grouped
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, sidecars, switches
-from fairlead.deployment.credentials import Credentials
+from fairlead.deployment import switches
 from fairlead.kube import admission_reviews
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.requests import Kind
@@ -361,41 +360,6 @@ def test_an_object_that_is_too_large_is_refused_as_behind_opas_proxy(
     judged = of(stored)
     assert judged.finding == REFUSED
     assert judged.message.startswith("it has more than 10000 entries in its lists and maps")
-
-
-@pytest.mark.parametrize(
-    ("stored", "policy"),
-    [
-        (TOO_LARGE[0], "fairlead-node-pool-size"),
-        (TOO_LARGE[1], "fairlead-node-pool-daemonsets-size"),
-    ],
-)
-def test_an_object_that_is_too_large_is_refused_where_a_policy_refuses_it(
-    stored: dict[str, Any], policy: str
-) -> None:
-    """With the engine `python`, API servers have such policies."""
-    settings = Settings()
-    kinds = (*asked.KINDS, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    rendered = [
-        each
-        for each in manifests.render_objects(
-            PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.SERVE
-        )
-        if each["kind"] in kinds
-    ]
-    brought = asked.of_objects(rendered)
-    review = [admission_reviews.build({**stored, "metadata": {"namespace": "payments"}})]
-
-    def told(webhooks: Webhooks) -> Asked:
-        return asked.ask(webhooks, review, NAMESPACES, complete=True, progress=Progress())[0]
-
-    answer = told(brought)
-    assert (answer.asked, answer.refused) == (False, True)
-    assert answer.reason == (
-        f"the object is too large for OPA: ValidatingAdmissionPolicy {policy} refuses it"
-    )
-    without = [each for each in brought.configurations if each["metadata"]["name"] != policy]
-    assert not told(replace(brought, configurations=tuple(without))).refused
 
 
 def test_a_patch_that_only_a_validating_webhook_asks_for_is_refused() -> None:

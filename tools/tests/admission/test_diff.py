@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead.admission import batch, diff, engine_decisions, inventory
-from fairlead.admission.batch import Decision
+from fairlead.admission.decisions import Decision
 from fairlead.cli.decisions import diff as diff_command
 from fairlead.common.progress import Progress
 from fairlead.policy import staging

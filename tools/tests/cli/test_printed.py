@@ -173,10 +173,6 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
     assert lines[-3:] == ["problems", "PROBLEM", "kwok does not run"]
 
 
-@pytest.mark.parametrize(
-    ("number", "current", "shown"), [(3, True, "3 *"), (2, False, "2"), (None, False, "-")]
-)
-def test_the_history_marks_the_entry_in_force(
-    number: int | None, current: bool, shown: str
-) -> None:
+@pytest.mark.parametrize(("number", "current", "shown"), [(3, True, "3 *"), (2, False, "2")])
+def test_the_history_marks_the_entry_in_force(number: int, current: bool, shown: str) -> None:
     assert history._number({"number": number, "current": current}) == shown

@@ -10,7 +10,7 @@ import yaml
 
 from fairlead.access.bindings import KINDS
 from fairlead.common import paths
-from fairlead.policy.token_scopes import SCOPES
+from fairlead.settings.services import SCOPES
 
 FOLDER = paths.root() / "integration" / "deploy" / "metacontroller"
 OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all((FOLDER / "access.yaml").read_text()))

@@ -15,7 +15,6 @@ from fairlead.cli.operations.rotate import command
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests, secrets_file
 from fairlead.deployment.credentials import Credentials
-from fairlead.policy import token_scopes
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
@@ -42,9 +41,9 @@ def secrets(settings: Settings, credentials: Credentials) -> dict[str, dict[str,
 
 
 def test_only_a_deployment_that_wants_a_scope_has_its_token() -> None:
-    assert token_scopes.wanted(Settings()) == []
-    assert token_scopes.wanted(WANTED) == ["placement"]
-    assert token_scopes.wanted(Settings(access=Access())) == ["access"]
+    assert Settings().scopes() == []
+    assert WANTED.scopes() == ["placement"]
+    assert Settings(access=Access()).scopes() == ["access"]
     plain = secrets(Settings(), Credentials.fresh().opening([]))
     assert plain.keys() == {"opa-token", "opa-tls"}
     assert "scoped_requests :=" not in plain["opa-token"]["authz.rego"]
@@ -85,7 +84,7 @@ def test_tokens_of_scopes_are_read_back_and_kept() -> None:
 def saved(path: Path, settings: Settings, *, renew: bool = False) -> dict[str, dict[str, str]]:
     """The Secrets in the file after a rendering, by their names."""
     file = secrets_file.load(path, renew=renew)
-    credentials = file.credentials.opening(token_scopes.wanted(settings))
+    credentials = file.credentials.opening(settings.scopes())
     file.save(rendered(settings, credentials))
     return {
         secret["metadata"]["name"]: secret["data"]

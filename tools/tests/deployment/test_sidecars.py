@@ -10,6 +10,7 @@ import pytest
 from fairlead.common.errors import UsageError
 from fairlead.deployment import sidecars
 from fairlead.opa import arguments
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 
@@ -49,16 +50,16 @@ def test_without_a_program_it_is_told_how_to_name_one(
             sidecars.KUBE_MGMT.command()
 
 
+def flags_of(settings: Settings) -> list[str]:
+    policies = PolicySet.load(settings)
+    return sidecars.SYNC.arguments(arguments.MOUNTED, policies, "127.0.0.1:1", "127.0.0.1:2")
+
+
 def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
     bounded = Settings(max_staleness=30)
     sidecars.SYNC.require(bounded)
-    flags = sidecars.SYNC.arguments(arguments.MOUNTED, bounded, "127.0.0.1:1", "127.0.0.1:2")
-    assert "--max-staleness=30" in flags
-    assert not [
-        a
-        for a in sidecars.SYNC.arguments(arguments.MOUNTED, Settings(), "a:1", "a:2")
-        if "staleness" in a
-    ]
+    assert "--max-staleness=30" in flags_of(bounded)
+    assert not [flag for flag in flags_of(Settings()) if "staleness" in flag]
     with pytest.raises(
         UsageError,
         match="maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it",
@@ -69,8 +70,7 @@ def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
 
 def test_only_sync_loads_placement_policies() -> None:
     chosen = Settings(placement_policies=True)
-    flags = sidecars.SYNC.arguments(arguments.MOUNTED, chosen, "127.0.0.1:1", "127.0.0.1:2")
-    assert "--placement-policies" in flags
+    assert "--placement-policies" in flags_of(chosen)
     with pytest.raises(UsageError, match="placementPolicies: kube-mgmt loads no PlacementPolicies"):
         sidecars.KUBE_MGMT.require(chosen)
     with pytest.raises(UsageError, match="placementPolicies is about OPA"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rendering import every, render
+from rendering import render
 
-from fairlead.deployment import sidecars, switches
+from fairlead.deployment import switches
 from fairlead.deployment.switches import Record
 
 ALL: dict[str, Any] = {"pools": {"a": {}}}  # with it, there is every webhook
@@ -31,19 +31,7 @@ def test_every_webhook_of_a_deployment_belongs_to_an_intent() -> None:
     for chosen in (None, ALL):
         rendered = render(chosen)
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-            assert switches.intents(rendered[kind]) == {"node-pool"}
-
-
-def test_each_size_policy_is_named_like_a_webhook() -> None:
-    objects = every(sidecar=sidecars.SERVE)
-    named = {
-        switches.size_policy(webhook["name"])
-        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-        for webhook in objects[kind, "fairlead"]["webhooks"]
-    }
-    sizes = {name for _, name in objects if name.endswith("-size")}
-    assert sizes == {f"fairlead-node-pool{part}-size" for part in ("", "-updates", "-daemonsets")}
-    assert sizes <= named
+            assert {each.intent for each in switches.switches(rendered[kind])} == {"node-pool"}
 
 
 @pytest.mark.parametrize(
@@ -95,14 +83,19 @@ def test_what_is_off_stays_off_with_the_new_webhooks_of_its_intent_and_no_others
     assert switches.kept(manifest, None) is manifest
 
 
-def test_a_size_policy_that_is_off_stays_off() -> None:
-    policy = every(sidecar=sidecars.SERVE)["ValidatingAdmissionPolicy", "fairlead-node-pool-size"]
-    selector = {"objectSelector": switches.off({})}
-    constraints = {**policy["spec"]["matchConstraints"], **selector}
-    live = {**policy, "spec": {**policy["spec"], "matchConstraints": constraints}}
-    assert switches.kept(policy, live) == live
-    assert switches.kept(policy, policy) is policy
-    assert "objectSelector" not in policy["spec"]["matchConstraints"], "it was not changed in place"
+def test_a_binding_that_is_off_stays_off() -> None:
+    binding: dict[str, Any] = {
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "fairlead.a", "labels": {"fairlead.dev/intent": "a"}},
+        "spec": {"policyName": "a"},
+    }
+    live = switches.binding_off(binding)
+    assert switches.kept(binding, live) == live
+    assert switches.kept(binding, binding) is binding
+    assert "matchResources" not in binding["spec"], "it was not changed in place"
+    (switch,) = switches.switches(live)
+    assert (switch.intent, switch.is_off) == ("a", True)
+    assert switch.turned_on == {"op": "remove", "path": "/spec/matchResources"}
 
 
 @pytest.mark.parametrize(

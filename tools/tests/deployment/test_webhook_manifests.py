@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rendering import every, render
+from rendering import render
 
 from fairlead.common.errors import UsageError
-from fairlead.deployment import sidecars
 
 
 def expressions(webhook: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -145,48 +144,6 @@ def test_updates_of_tolerations_are_asked_about_where_a_pool_limits_them() -> No
             ) == asked
 
 
-def test_api_servers_count_nothing_before_opas_proxy() -> None:
-    both: tuple[dict[str, Any], ...] = ({}, {"enforcement": "warn"})
-    for chosen in ({"pools": {"a": {}}, **more} for more in both):
-        assert not [name for _, name in every(chosen) if name.endswith("-size")]
-        conditions = [
-            condition["name"]
-            for webhook in webhooks(render(chosen)).values()
-            for condition in webhook.get("matchConditions", ())
-        ]
-        assert conditions
-        assert "small-enough" not in conditions
-
-
-def test_without_the_proxy_what_is_too_large_is_skipped_and_refused_where_anything_is() -> None:
-    def guard(chosen: dict[str, Any]) -> list[tuple[str, str]]:
-        objects = every(chosen, sidecar=sidecars.SERVE)
-        names = [f"fairlead-node-pool{part}-size" for part in ("", "-updates", "-daemonsets")]
-        return [
-            (
-                objects["ValidatingAdmissionPolicy", name]["spec"]["failurePolicy"],
-                *objects["ValidatingAdmissionPolicyBinding", name]["spec"]["validationActions"],
-            )
-            for name in names
-        ]
-
-    def asked(chosen: dict[str, Any]) -> set[str]:
-        rendered = webhooks(render({"pools": {"a": {}}, **chosen}, sidecar=sidecars.SERVE))
-        conditions = {
-            name: [condition["name"] for condition in webhook.get("matchConditions", ())]
-            for name, webhook in rendered.items()
-        }
-        return {name for name, names in conditions.items() if "small-enough" in names}
-
-    # The final state is asked of after the policy that refuses; where that only warns, it is to
-    # leave it out itself.
-    unmapped = {"opted-out-daemonsets", "unlabelled-daemonsets"}
-    assert asked({}) == {*MUTATING, "daemonsets", "namespaces", "workloads", *unmapped}
-    assert asked({"enforcement": "warn"}) == {*asked({}), *FINAL_STATE}
-    assert guard({}) == guard({"failurePolicy": "Ignore"}) == [("Fail", "Deny")] * 3
-    assert guard({"enforcement": "warn"}) == [("Ignore", "Warn")] * 3
-
-
 def test_no_selector_may_lock_the_cluster_or_opa_out() -> None:
     for chosen in ({}, {"defaultPool": "x"}):
         exempt = ["kube-system", "kube-public", "kube-node-lease", "fairlead"]
@@ -224,7 +181,6 @@ def test_the_embedded_cluster_reaches_opa_by_url() -> None:
     [
         ("sample", ["{REST}", "{REST}"], "sample.fairlead.dev"),
         ("sample", ["{name: a, REST}", "{name: a, REST}"], "a.sample.fairlead.dev"),
-        ("node_pool_daemonsets", ["{REST}"], "fairlead-node-pool-daemonsets-size"),
     ],
 )
 def test_two_requests_cannot_have_the_same_name(

@@ -258,9 +258,9 @@ def test_the_table_in_the_docs_lists_just_what_cannot_be_expressed() -> None:
 
 def test_all_engines_are_listed_once_and_in_order() -> None:
     assert [engine.name for engine in verification.load(())] == list(verification.ENGINES)
-    assert [engine.name for engine in verification.load(["webhook", "opa", "opa"])] == [
+    assert [engine.name for engine in verification.load(["python", "opa", "opa"])] == [
         "opa",
-        "webhook",
+        "python",
     ]
 
 

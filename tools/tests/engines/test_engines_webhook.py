@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import urllib3
 
-from fairlead.engines.live.answers import carry, decision
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
+from lab.engines.live.answers import carry, decision
 
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}
 

@@ -68,7 +68,7 @@ def test_policies_say_the_same_as_the_admission_policies_of_the_engine_cel() -> 
             if policy["kind"] == "MutatingAdmissionPolicy"
             for variable in policy["spec"]["variables"]
         }
-        for one, other in zip(native_policies, own.policies, strict=True):
+        for one, other in zip(native_policies, own, strict=True):
             assert one["kind"].replace("Admission", "") == other["kind"]
             assert one["metadata"]["labels"] == other["metadata"]["labels"]
             same = set(one["spec"]) - {"paramKind"}

@@ -91,6 +91,19 @@ def test_a_refusal_has_its_reason_and_whom_to_ask(served: Served) -> None:
     assert "patch" not in response
 
 
+def test_a_pod_that_is_too_large_is_refused_unless_nothing_that_is_judged_changes(
+    served: Served,
+) -> None:
+    env = [{"name": "a", "value": "b"}] * 10_001
+    review = pod("payments", containers=[{"name": "c", "env": env}])
+    response = served.send(review).json()["response"]
+    assert (response["allowed"], response["status"]["code"]) == (False, 403)
+    assert response["status"]["message"].startswith("it has more than 10000 entries in its lists")
+    request = review["request"]
+    request |= {"operation": "UPDATE", "oldObject": {**request["object"], "status": {}}}
+    assert served.send(review).json()["response"]["allowed"] is True
+
+
 def test_a_webhook_asks_for_its_own_policy(served: Served) -> None:
     assert served.send(pod("payments"), "/intents/node-pool").json()["response"]["allowed"] is True
     refused = served.send(pod("payments", nodeName="n1"), "/intents/node-pool").json()

@@ -9,11 +9,11 @@ import pytest
 
 from fairlead.engines.base import Decision
 from fairlead.engines.live.marker import Marker
-from fairlead.engines.live.scene import Scene, _target
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
 from fairlead.policy.cases import Case, Expect, Request
 from fairlead.settings.models import Settings
+from lab.engines.live.scene import Scene, _target
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -113,7 +113,7 @@ def test_a_pod_that_somebody_deletes_meanwhile_is_created_again(
     sent = {"object": POD} if operation == "UPDATE" else {}
     request = Request.model_validate({"operation": operation, "oldObject": POD, **sent})
     rival = Rival(method)
-    outcome = Scene(rival, Marker(rival, False, False, ())).decide(
+    outcome = Scene(rival, Marker(rival)).decide(
         Case("a", "node-pool", Settings(), {}, None, request, Expect(allowed=True), Path(), 1)
     )
     assert isinstance(outcome, Decision)

@@ -187,10 +187,11 @@ def test_another_mask_is_refused_before_it_is_left_out(tmp_path: Path) -> None:
 
 def test_without_the_console_no_decision_is_written() -> None:
     quiet = Settings(decision_logs=DecisionLogs(console=False))
-    sync = sidecars.SYNC.arguments(FILES, Settings(), "127.0.0.1:1", "127.0.0.1:2")
-    assert set(sync) - set(sidecars.SYNC.arguments(FILES, quiet, "127.0.0.1:1", "127.0.0.1:2")) == {
-        "--log-decisions"
-    }
+    loud_flags, quiet_flags = (
+        sidecars.SYNC.arguments(FILES, PolicySet.load(settings), "127.0.0.1:1", "127.0.0.1:2")
+        for settings in (Settings(), quiet)
+    )
+    assert set(loud_flags) - set(quiet_flags) == {"--log-decisions"}
     assert sidecars.KUBE_MGMT.decision_logs(FILES, quiet, "127.0.0.1:2") == []
     # The sidecar counts them all the same.
     assert sidecars.SYNC.decision_logs(FILES, quiet, "127.0.0.1:2") == sidecars.SYNC.decision_logs(

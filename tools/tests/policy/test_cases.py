@@ -60,26 +60,30 @@ def test_a_name_that_stands_twice_names_both_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("intent:", "intend:", r":2: unknown key 'intend': a case has name, intent"),
-        ("name: one", "name: 1", r":1: name: every case needs one, as text"),
+        ("intent:", "intend:", r":2: unknown key 'intend': did you mean 'intent'"),
+        ("name: one", "name: 1", r":1: name is 1: write text"),
         (
             "labels:",
             "lables:",
-            r":3: unknown key 'lables': the namespace of a case has name, labels, state",
+            r":3: unknown key 'namespace.lables': did you mean 'labels'",
         ),
-        ("pool1", "-pool1", r":3: labels.agentpool: '-pool1' is not a label value"),
-        ("{name: payments,", "{name: payments, state: old,", r":3: state is 'old': write 'known'"),
-        ("CREATE", "MOVE", r":5: operation is 'MOVE': write "),
+        ("pool1", "-pool1", r":3: namespace.labels.agentpool: '-pool1' is not a label value"),
+        (
+            "{name: payments,",
+            "{name: payments, state: old,",
+            r":3: namespace.state is 'old': write 'known'",
+        ),
+        ("CREATE", "MOVE", r":5: request.operation is 'MOVE': write "),
         ("CREATE", "UPDATE", r"UPDATE needs an oldObject"),
         ("object: {api", "oldObject: {api", r"CREATE needs an object"),
         ("object: {apiVersion: v1,", "object: {", r"object has no apiVersion"),
         (
             "object: {",
             "oldobject: {",
-            r":6: unknown key 'oldobject': the request of a case has operation, object, old",
+            r":6: unknown key 'request.oldobject': did you mean 'oldObject'",
         ),
-        ("  expect: {allowed: true}\n", "", r":1: expect: every case needs one"),
-        ("allowed: true", "allowed: yes please", r":7: allowed is 'yes please'"),
+        ("  expect: {allowed: true}\n", "", r":1: expect is missing: add it"),
+        ("allowed: true", "allowed: yes please", r":7: expect.allowed is 'yes please'"),
         ("allowed: true", "allowed: true, message: x", r"an allowed request has no message"),
         ("allowed: true", "allowed: false, object: {}", r"a refused request has no object"),
         (
@@ -88,7 +92,11 @@ def test_a_name_that_stands_twice_names_both_places(tmp_path: Path) -> None:
             r":7: unknown key 'podSelecter': did you mean",
         ),
         ("  expect:", "  settings: [merge]\n  expect:", r":7: a mapping is expected"),
-        ("  expect:", "  data: [placement]\n  expect:", r":7: data: write a mapping"),
+        (
+            "  expect:",
+            "  data: [placement]\n  expect:",
+            r":7: data is the list .*: write a mapping",
+        ),
         ("- name", "name", r"not valid YAML|a list of cases"),
     ],
 )
@@ -106,7 +114,7 @@ def test_what_is_wrong_is_told_with_its_line(
         ("", "is empty"),
         ("[]\n", "is an empty list"),
         ("a: b\n", ":1: a list of cases"),
-        ("- one\n", ":1: a case is a "),
+        ("- one\n", ":1: a mapping is expected"),
     ],
 )
 def test_a_file_without_cases_is_refused(tmp_path: Path, text: str, words: str) -> None:

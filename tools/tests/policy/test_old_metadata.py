@@ -32,25 +32,22 @@ OLD = """\
 #     properties:
 #       team: {type: string, default: infra}
 #       kinds: {type: array, items: {type: string}, default: [v1/Pod]}
-#       mode: {type: string, default: refuse}
+#       enforced: {type: boolean, default: true}
 #   requests:
 #     # Pods that run already are left alone.
 #     - kinds: "{{ parameters.kinds }}"
 #       operations: [CREATE]
-#       when: "{{ parameters.mode != 'off' }}"
+#       when: "{{ parameters.enforced }}"
 #       namespaces: &selected
 #         matchExpressions:
 #           - {key: team, operator: NotIn, values: ["{{ parameters.team }}"]}
-#           - "{{ {'key': settings.namespaceLabel, 'operator': 'Exists'} if not settings.defaultPool else none }}"
+#           - {key: "{{ settings.namespaceLabel }}", operator: Exists}
 #       conditions:
 #         - name: not-mine
 #           expression: object.metadata.name != '{{ parameters.team }}'
 #         - name: network
 #           expression: >-
 #             object.spec.?hostNetwork.orValue(false)
-#             {% if settings.pools.values() | rejectattr("allowedTolerations", "none") | list %}
-#             || object.spec.?hostPID.orValue(false)
-#             {% endif %}
 #     - name: updates
 #       kinds: [v1/Pod/ephemeralcontainers]
 #       operations: [UPDATE]
@@ -69,33 +66,29 @@ deny contains sprintf("pod %q: remove spec.hostNetwork", [review.name]) if {
 	review.kind == ["", "Pod"]
 	input.request.object.spec.hostNetwork
 }
-"""  # noqa: E501
+"""
 NEW = """\
 # yaml-language-server: $schema=../intent.schema.json
 parameters:
   properties:
     team: {type: string, default: infra}
     kinds: {type: array, items: {type: string}, default: [v1/Pod]}
-    mode: {type: string, default: refuse}
+    enforced: {type: boolean, default: true}
 requests:
   # Pods that run already are left alone.
   - kinds: [$(parameters.kinds)]
     operations: [CREATE]
-    unless: {parameters.mode: "off"}
+    when: parameters.enforced
     namespaces: &selected
       matchExpressions:
         - {key: team, operator: NotIn, values: [$(parameters.team)]}
-        - {key: $(settings.namespaceLabel), operator: Exists, unless: settings.defaultPool}
+        - {key: $(settings.namespaceLabel), operator: Exists}
     conditions:
       - name: not-mine
         expression: object.metadata.name != $(parameters.team)
       - name: network
-        anyOf:
-          - >-
-            object.spec.?hostNetwork.orValue(false)
-          - when: settings.pools.*.allowedTolerations
-            expression: >-
-              object.spec.?hostPID.orValue(false)
+        expression: >-
+          object.spec.?hostNetwork.orValue(false)
   - name: updates
     kinds: [v1/Pod/ephemeralcontainers]
     operations: [UPDATE]
@@ -164,10 +157,8 @@ def test_the_command_writes_intent_files_and_all_checks_pass(folder: Path) -> No
     "given",
     [
         {},
-        {"defaultPool": "a"},
-        {"pools": {"a": {"allowedTolerations": []}}},
         {"intents": {"no-host-network": {"parameters": {"team": "web"}}}},
-        {"intents": {"no-host-network": {"parameters": {"mode": "off"}}}},
+        {"intents": {"no-host-network": {"parameters": {"enforced": False}}}},
     ],
 )
 def test_what_a_cluster_has_decides_on_the_same_requests(

@@ -8,7 +8,14 @@ import pytest
 
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
-from fairlead.policy import intents, new_policy, parameter_rules, policy_files, workspace
+from fairlead.policy import (
+    intents,
+    loading,
+    new_policy,
+    parameter_rules,
+    policy_files,
+    workspace,
+)
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import matcher
 from fairlead.settings.models import Settings
@@ -30,7 +37,7 @@ intents:
 def load(folder: Path, text: str) -> Settings:
     path = folder / "fairlead.yaml"
     path.write_text(text)
-    return parameter_rules.load(path, Progress())
+    return loading.load(path, parameter_rules.rules(Progress()))
 
 
 def test_each_broken_rule_is_told_with_its_line(tmp_path: Path) -> None:

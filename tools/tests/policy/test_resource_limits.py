@@ -14,7 +14,8 @@ from fairlead.engines.python import loading
 from fairlead.engines.python.api import Kind, Request
 from fairlead.opa import cli
 from fairlead.policy import intents
-from fairlead.settings.models import Settings
+from fairlead.policy.instances import Instance
+from fairlead.settings.models import Exempt, Settings
 
 POLICIES = paths.root() / "policies"
 MODULES = {
@@ -95,8 +96,7 @@ requests = st.one_of(
 )
 @given(st.lists(requests, min_size=1, max_size=20))
 def test_rego_and_python_give_the_same_reasons(generated: list[dict[str, Any]]) -> None:
-    decide = loading.load(INTENT)
-    assert decide is not None
+    decide = loading.load(Instance(INTENT.name, INTENT, PARAMETERS, Exempt(), ()))
     reviews = [_review(request) for request in generated]
     denials = _opa(
         "[deny | parameters := input.parameters; some review in input.reviews;"

@@ -22,7 +22,7 @@ from fairlead.common.progress import Progress
 from fairlead.programs import docker as docker_cli
 from fairlead.programs import images, toolchain
 from fairlead.programs.toolchain import programs, recipe
-from lab import docker_e2e, e2e
+from lab import containers, docker_e2e, e2e
 
 DEADLINE = 30  # seconds
 
@@ -207,7 +207,7 @@ def test_an_image_that_is_not_there_cannot_be_measured_or_pulled(docker: Docker)
 def test_an_engine_that_is_reached_over_the_network_has_no_socket_to_mount(docker: Docker) -> None:
     docker("echo tcp://10.0.0.1:2376")
     with pytest.raises(UsageError, match=r"at tcp://10\.0\.0\.1:2376 has no socket"):
-        docker_cli.socket("a:1")
+        containers.socket("a:1")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_the_socket_is_the_one_that_the_engine_can_mount(
     docker: Docker, endpoint: str, system: str, path: str
 ) -> None:
     log = docker(f"case $1 in context) echo {endpoint};; info) echo {system};; run) echo 42;; esac")
-    assert docker_cli.socket("a:1") == (path, 42)
+    assert containers.socket("a:1") == (path, 42)
     assert f"--volume {path}:/var/run/docker.sock" in log.read_text()
 
 
@@ -231,7 +231,7 @@ def test_a_run_ends_with_the_code_of_what_it_ran_and_leaves_no_container(
 ) -> None:
     log = docker(f"case $1 in run) exit {code};; esac")
     assert (
-        docker_cli.run("a:1", ["b"], environment={"C": "d"}, results={"/e": tmp_path / "f"}) == code
+        containers.run("a:1", ["b"], environment={"C": "d"}, results={"/e": tmp_path / "f"}) == code
     )
     run, copy, remove = log.read_text().splitlines()
     name = run.split()[2]
@@ -243,7 +243,7 @@ def test_a_run_ends_with_the_code_of_what_it_ran_and_leaves_no_container(
 def test_a_container_that_docker_could_not_run_is_removed_and_told(docker: Docker) -> None:
     log = docker("case $1 in run) exit 125;; esac")
     with pytest.raises(FairleadError, match="docker run a:1 failed"):
-        docker_cli.run("a:1", ["b"])
+        containers.run("a:1", ["b"])
     assert log.read_text().splitlines()[-1].startswith("rm --force")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import opa_server
 import pytest
 import requests
+from prometheus_client import generate_latest
 from sync_world import (
     DATA,
     NAMESPACES,
@@ -154,7 +155,7 @@ def test_a_restarted_opa_is_noticed_between_two_comparisons_and_loaded_again(wor
     assert world.opa.document(["a", "x"]) == 1
     assert world.opa.document(["fairlead", "facts", "x"]) == 1
     assert "n" in (world.opa.document(["kubernetes", "namespaces"]) or {})
-    assert b"fairlead_sync_resyncs_total 2.0" in world.metrics.text()
+    assert b"fairlead_sync_resyncs_total 2.0" in generate_latest(world.metrics.registry)
 
 
 def test_what_someone_changes_in_opa_is_put_right(

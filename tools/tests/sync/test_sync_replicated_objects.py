@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client import generate_latest
 from sync_world import NAMESPACES, World, make_pod
 
 from fairlead.opa.errors import DocumentRejected
@@ -27,7 +28,7 @@ def test_replicated_objects_follow_the_cluster(world: World) -> None:
         "shop": {"web": make_pod("shop", "web", {"spec": {"x": 2}})},
         "new": {"web": make_pod("new", "web", {})},
     }
-    assert b'fairlead_sync_objects{resource="pods"} 2.0' in world.metrics.text()
+    assert b'fairlead_sync_objects{resource="pods"} 2.0' in generate_latest(world.metrics.registry)
 
 
 def test_replicated_objects_that_someone_changes_in_opa_are_put_right(world: World) -> None:
@@ -90,7 +91,7 @@ def test_objects_that_opa_does_not_take_are_told_and_hold_up_nothing_else(
     assert "OPA rejected pods: pods: c: request body too large" in (world.reconciler.trouble or "")
     assert world.opa.document(["kubernetes", "namespaces", "n"])
     assert "fairlead/map/a" in world.server.own_policies()
-    assert b"fairlead_sync_pending 1.0" in world.metrics.text()
+    assert b"fairlead_sync_pending 1.0" in generate_latest(world.metrics.registry)
     monkeypatch.setattr(world.opa, "put_json", put)
     world.settle()
     assert world.reconciler.trouble is None

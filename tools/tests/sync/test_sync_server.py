@@ -57,7 +57,7 @@ class Site:
             self.certificate,
             health=lambda: self.health,
             live=lambda: self.live,
-            metrics=self.metrics,
+            metrics=self.metrics.registry,
             look_up=lambda name: self.look_up(name),
             decisions=Decisions(self.metrics, self.written.append),
             review=lambda body: self.review(body),
@@ -539,7 +539,7 @@ def test_an_endpoint_that_cannot_be_listened_at_is_refused(site: Site, endpoint:
             site.certificate,
             health=dict,
             live=dict,
-            metrics=site.metrics,
+            metrics=site.metrics.registry,
             look_up=lambda _: None,
             decisions=Decisions(site.metrics, None),
         )
@@ -552,7 +552,7 @@ def test_a_port_that_is_taken_is_told(site: Site) -> None:
             site.certificate,
             health=dict,
             live=dict,
-            metrics=Metrics(),
+            metrics=Metrics().registry,
             look_up=lambda _: None,
             decisions=Decisions(Metrics(), None),
         )

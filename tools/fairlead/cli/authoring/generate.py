@@ -24,10 +24,8 @@ from fairlead.policy import generated
 def command(policies_folder: Path | None, settings_file: Path | None, output: str) -> None:
     """Write README.md into the folder of each policy: its page, from its facts and cases.
 
-    An intent.schema.json there, by which editors check intent.yaml, is made again. Of the project's
-    own policies, also the table of the intents, the bundle's manifest, the defaults of parameters
-    and the list in docs/policies.md. A README.md that does not begin with "Made by" is left as it
-    is. `fairlead test` fails if a file is out of date.
+    An intent.schema.json there, by which editors check intent.yaml, is made again. A README.md that
+    does not begin with "Made by" is left as it is. `fairlead test` fails if a file is out of date.
     """
     policies = options.load_examples(settings_file, policies_folder)
     settings_folders = policies.folders[1:] or policies.folders

@@ -15,15 +15,12 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters.registry import Target
 from fairlead.common import paths, texts
-from fairlead.common.errors import UsageError
 from fairlead.policy import cases as library
 from fairlead.policy import placement_cases
 from fairlead.verification import junit, placements, verify
 from fairlead.verification.verify import Result
 
-_LABORATORY = ("gatekeeper", "kyverno")
-"""Engines whose own programs only the laboratory starts."""
-_NAMES = tuple(dict.fromkeys((*verification.ENGINES, *_LABORATORY)))
+_NAMES = tuple(dict.fromkeys((*verification.ENGINES, *verification.LABORATORY)))
 _COLUMNS = ("case", "intent", "engine", "passed", "detail")
 _LABELS = 12
 """Characters of the column with the labels of a failed case."""
@@ -68,21 +65,17 @@ def command(
     """Run every conformance case on every engine, or on those named, each in its own real program.
 
     Of the settings, only the policies' folders and which intents are in force matter; all others
-    come from the cases. Engines that need a cluster start an embedded one. With --cluster kind or
-    context they use that cluster, and change its settings until you run `fairlead deploy` again.
-    gatekeeper and kyverno need a checkout of Fairlead, whose laboratory starts their controllers.
+    come from the cases. Engines but opa and python ask a real API server, and need a checkout of
+    Fairlead, whose laboratory starts an embedded cluster. With --cluster kind or context, webhook
+    uses that cluster, and changes its settings until you run `fairlead deploy` again.
 
     Exit code: 0 if all cases passed, 1 if one failed, 2 if a case or a policy cannot be read. A
     case that an engine cannot express is listed as such. A case that failed is shown with what it
     expects, what the engine answered, and the difference of the objects.
     """
-    missing = set(names or _LABORATORY).intersection(_LABORATORY) - verification.ENGINES.keys()
-    if missing and laboratory.present():
+    needed = {*(names or _NAMES)}.intersection(verification.LABORATORY)
+    if needed - verification.ENGINES.keys() and laboratory.present():
         return laboratory.run("verify", *arguments)
-    if names and missing:
-        raise UsageError(
-            f"{', '.join(sorted(missing))}: only a checkout of Fairlead has what starts it"
-        )
     policies = options.load_examples(settings_file, policies_folder)
     loaded = verification.load(names, policies, None if target.kind == "embedded" else target)
     cases = library.load(path, policies)

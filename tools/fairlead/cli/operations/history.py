@@ -45,8 +45,7 @@ def command(compared: tuple[str, str] | None, target: registry.Target, output: s
 
 
 def _number(line: dict[str, Any]) -> str:
-    number = "-" if line["number"] is None else str(line["number"])
-    return f"{number} *" if line["current"] else number
+    return f"{line['number']} *" if line["current"] else str(line["number"])
 
 
 def _changed(line: dict[str, Any]) -> str | None:

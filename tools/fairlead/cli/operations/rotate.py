@@ -9,7 +9,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
 from fairlead.operations import rotate
-from fairlead.policy.token_scopes import SCOPES
+from fairlead.settings.services import SCOPES
 
 _ROTATIONS = {"token": rotate.token, "cert": rotate.certificate}
 

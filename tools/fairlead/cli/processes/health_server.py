@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from fairlead.sync.metrics import Registered, not_after
+from fairlead.sync.metrics import not_after
 from fairlead.sync.server import Server
 from fairlead.sync.server_certificates import Certificate
 
@@ -32,5 +32,5 @@ def start(
     def live() -> dict[str, Any]:
         return {"live": True, "hung": []}
 
-    server = Server(endpoint, certificate, health=health, live=live, metrics=Registered(registry))
+    server = Server(endpoint, certificate, health=health, live=live, metrics=registry)
     Thread(target=server.serve_forever, args=(0.2,), name="server", daemon=True).start()

@@ -37,6 +37,8 @@ from fairlead.deployment.names import (
 )
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import arguments
+from fairlead.policy import bundles
+from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
@@ -98,23 +100,17 @@ class EmbeddedCluster(RememberingCluster):
         """
         self._remember("pods", self._planned(count))
 
-    def serve(
-        self,
-        settings: Settings,
-        credentials: Credentials,
-        file_modules: Mapping[str, str],
-        *,
-        labels: Sequence[str] = (),
-        progress: Progress,
-    ) -> None:
+    def serve(self, policies: PolicySet, credentials: Credentials, *, progress: Progress) -> None:
         """Write the Secrets to where the pods would have them mounted, and start what does not run
         with its present arguments.
 
         Servers whose arguments changed are restarted, one replica after the other.
         """
+        modules = bundles.file_modules([credentials.token], credentials.scoped)
         token = {"token": credentials.token.encode()} | {
-            name: text.encode() for name, text in file_modules.items()
+            name: text.encode() for name, text in modules.items()
         }
+        settings = policies.settings
         replicas, service = self._replicas(), settings.decision_logs.service
         logs = service.secret if service else None
         secret = self._secret(logs) if logs else None
@@ -126,9 +122,9 @@ class EmbeddedCluster(RememberingCluster):
             )
         for replica in replicas:
             if self._in_python:
-                self._serve_in_python(replica, settings, progress)
+                self._serve_in_python(replica, policies, progress)
             else:
-                self._serve(replica, settings, labels, progress)
+                self._serve(replica, policies, progress)
         self._serve_access(settings, progress)
         if len(replicas) > 1:
             backends = [
@@ -300,10 +296,8 @@ class EmbeddedCluster(RememberingCluster):
             KUBELET, [sys.executable, "-P", "-m", kubelet.__name__, json.dumps(options)], progress
         )
 
-    def _serve(
-        self, replica: Replica, settings: Settings, labels: Sequence[str], progress: Progress
-    ) -> None:
-        sidecar, files = self.sidecar, replica.files
+    def _serve(self, replica: Replica, policies: PolicySet, progress: Progress) -> None:
+        sidecar, files, settings = self.sidecar, replica.files, policies.settings
         program = toolchain.ensure(["opa"], progress)["opa"]
         logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
         argv = [str(program), *arguments.opa_arguments(files, replica.opa_address, logs)]
@@ -323,9 +317,7 @@ class EmbeddedCluster(RememberingCluster):
         kubeconfig = self.path / "opa.kubeconfig"
         argv = [
             *sidecar.command(),
-            *sidecar.arguments(
-                files, settings, replica.opa_address, replica.sidecar_address, labels=labels
-            ),
+            *sidecar.arguments(files, policies, replica.opa_address, replica.sidecar_address),
             f"{flags.KUBECONFIG}={kubeconfig}",
             *([f"{flags.OPA_PROGRAM}={program}"] if settings.placement_policies else []),
             *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
@@ -382,12 +374,12 @@ class EmbeddedCluster(RememberingCluster):
     def _access_folder(self) -> Path:
         return self.path / "mounted" / ACCESS
 
-    def _serve_in_python(self, replica: Replica, settings: Settings, progress: Progress) -> None:
+    def _serve_in_python(self, replica: Replica, policies: PolicySet, progress: Progress) -> None:
         kubeconfig, server = self.path / "opa.kubeconfig", self.sidecar
         address = replica.opa_address
         argv = [
             *server.command(),
-            *server.arguments(replica.files, settings, address, address),
+            *server.arguments(replica.files, policies, address, address),
             f"{flags.KUBECONFIG}={kubeconfig}",
         ]
         if not self._runs(replica.opa, argv, {}):

@@ -3,34 +3,28 @@ file."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
-from jinja2 import TemplateError
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from fairlead.common import files, mistakes
 from fairlead.common.errors import InputError
-from fairlead.policy.expressions import rendered
 from fairlead.policy.intents import Intent
-from fairlead.settings.strict import STRICT
+from fairlead.settings.strict import Strict
 
 FILE = Path("engines") / "cel.yaml"
 
 
-class _Strict(BaseModel):
-    model_config = STRICT
-
-
-class Variable(_Strict):
+class Variable(Strict):
     """A variable, which later expressions may use as `variables.NAME`."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     expression: str = Field(min_length=1)
 
 
-class _Part(_Strict):
+class _Part(Strict):
     """A part of the intent. It is left out of policies about requests without any of its `kinds`,
     such as `Pod`; empty if it is about all.
     """
@@ -68,7 +62,7 @@ class Mutation(_Part):
     done: str | None = Field(None, min_length=1)
 
 
-class Inexpressible(_Strict):
+class Inexpressible(Strict):
     """Requests about which the expressions cannot decide, and why.
 
     `when` is a Jinja2 expression of `settings` (as in fairlead.yaml), `parameters`, `request`
@@ -79,7 +73,7 @@ class Inexpressible(_Strict):
     reason: str = Field(min_length=1)
 
 
-class Definition(_Strict):
+class Definition(Strict):
     """An intent as CEL.
 
     `settings` are the settings that it reads, as data.settings has them, with their schemas; the
@@ -92,15 +86,6 @@ class Definition(_Strict):
     warnings: list[Validation] = []
     mutations: list[Mutation] = []
     inexpressible: list[Inexpressible] = []
-
-    def reason(self, names: Mapping[str, Any]) -> str | None:
-        """Why the expressions cannot decide about a request; None if they can. Raises InputError if
-        a condition is wrong.
-        """
-        for part in self.inexpressible:
-            if rendered(part.when, names):
-                return part.reason
-        return None
 
 
 def of(intent: Intent) -> Definition | None:
@@ -129,15 +114,3 @@ def _require_known_kinds(definition: Definition, intent: Intent, path: Path) -> 
                     location = mistakes.path((field, number, "kinds"))
                     message = f"{location}: {kind} is in no request of intent.yaml: use one of "
                     raise InputError(path, message + ", ".join(kinds))
-
-
-def reason(intent: Intent, names: Mapping[str, Any]) -> str | None:
-    """Why no policy in CEL can decide about a request; None if one can. Raises InputError."""
-    definition = of(intent)
-    if definition is None:
-        return f"the intent {intent.name} has no {FILE}"
-    try:
-        return definition.reason(names)
-    except TemplateError as error:
-        path = Path(intent.source).parent / FILE
-        raise InputError(path, f"inexpressible: {error}") from error

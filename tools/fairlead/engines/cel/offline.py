@@ -4,7 +4,6 @@ the program `fairlead-matcher`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.progress import Progress
@@ -13,23 +12,13 @@ from fairlead.kube.responses import DENIAL
 from fairlead.programs import matcher
 
 
-@dataclass(frozen=True)
-class Decided:
-    """What admission policies decide about a request. `audited` are the messages of failures with
-    the action Audit, which are in the API server's audit log.
-    """
-
-    outcome: Decision | Undecided
-    audited: tuple[str, ...] = ()
-
-
 def decide(
     objects: Sequence[Mapping[str, Any]],
     reviews: Sequence[Mapping[str, Any]],
     namespaces: Mapping[str, Mapping[str, str]],
     *,
     progress: Progress,
-) -> list[Decided]:
+) -> list[Decision | Undecided]:
     """What an API server with these policies, and no other, decides about each of `reviews`, in
     their order.
 
@@ -50,17 +39,17 @@ def decide(
     return [_decided(*pair) for pair in zip(reviews, answers, strict=True)]
 
 
-def _decided(review: Mapping[str, Any], answer: Mapping[str, Any]) -> Decided:
+def _decided(review: Mapping[str, Any], answer: Mapping[str, Any]) -> Decision | Undecided:
     if unreadable := answer.get("unreadable"):
-        return Decided(Undecided(f"no API server sends such a review: {unreadable}"))
+        return Undecided(f"no API server sends such a review: {unreadable}")
     if invalid := answer.get("invalid"):
-        return Decided(Undecided(f"an API server does not accept the object: {invalid}"))
+        return Undecided(f"an API server does not accept the object: {invalid}")
     decision = answer["decision"]
     if error := decision.get("error"):
-        return Decided(Undecided(error))
-    warnings, audited = tuple(decision["warnings"]), tuple(decision["audited"])
+        return Undecided(error)
+    warnings = tuple(decision["warnings"])
     if not decision["allowed"]:
         message = DENIAL.split(decision["message"], maxsplit=1)[-1]
-        return Decided(Decision(False, message, None, warnings), audited)
+        return Decision(False, message, None, warnings)
     after = decision.get("object", review["request"].get("object"))
-    return Decided(Decision(True, "", after, warnings), audited)
+    return Decision(True, "", after, warnings)

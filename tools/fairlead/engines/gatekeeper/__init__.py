@@ -9,14 +9,9 @@ from fairlead.engines.gatekeeper import manifests
 from fairlead.policy.policy_set import PolicySet
 
 
-class GatekeeperRenderer:
-    """Renders the intents as objects of Gatekeeper."""
-
-    name = "gatekeeper"
-
-    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
-        """See fairlead.engines.base.Renderer."""
-        active, settings, bundle = policies.active, policies.settings, policies.bundle
-        if refused := list(manifests.refused(active, settings, bundle)):
-            raise UnsupportedSettings(refused)
-        return manifests.in_order(manifests.render(active, settings, bundle))
+def render(policies: PolicySet) -> list[dict[str, Any]]:
+    """See fairlead.engines.render."""
+    active, settings, bundle = policies.active, policies.settings, policies.bundle
+    if refused := list(manifests.refused(active, settings, bundle)):
+        raise UnsupportedSettings(refused)
+    return manifests.render(active, settings, bundle)

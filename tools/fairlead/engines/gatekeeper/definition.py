@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import TemplateError
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.policy.expressions import rendered
 from fairlead.policy.intents import Intent
-from fairlead.settings.strict import STRICT
+from fairlead.settings.strict import Strict
 
 FILE = Path("engines") / "gatekeeper.yaml"
 
 
-class _Strict(BaseModel):
-    model_config = STRICT
-
-
-class Refusal(_Strict):
+class Refusal(Strict):
     """Settings that no mutator can express: where they stand, as keys in fairlead.yaml, and why."""
 
     when: str = Field(pattern=r"^\{\{.*\}\}$")
@@ -32,7 +28,7 @@ class Refusal(_Strict):
     reason: str = Field(min_length=1)
 
 
-class Inexpressible(_Strict):
+class Inexpressible(Strict):
     """Requests about which the mutators do something else than the intent, and why. `when` also
     sees `request` and `namespace`, as in engines/cel.yaml, and the `expected` object of a case.
     """
@@ -41,7 +37,7 @@ class Inexpressible(_Strict):
     reason: str = Field(min_length=1)
 
 
-class Mutator(_Strict):
+class Mutator(Strict):
     """Mutators of one kind. `each` names lists, and there is a mutator for each combination of
     their items, which later texts see by the names.
 
@@ -59,7 +55,7 @@ class Mutator(_Strict):
     parameters: dict[str, Any]
 
 
-class Definition(_Strict):
+class Definition(Strict):
     """What an intent does by mutators. Texts are Jinja2 expressions of `settings` (as in
     fairlead.yaml), `parameters`, `instance` (its name) and `pools` (name -> what it gives).
     """

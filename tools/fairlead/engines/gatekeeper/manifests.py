@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.mistakes import Mistake
@@ -15,32 +14,22 @@ from fairlead.policy.instances import Instance
 from fairlead.settings.models import Settings
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """The objects of one instance: the template of its intent, which all instances of it share, its
-    constraints, and its mutators.
+def render(active: Sequence[Instance], settings: Settings, bundle: Bundle) -> list[dict[str, Any]]:
+    """The objects in the order in which to apply them: the templates of the intents, which their
+    instances share, the mutators, and the constraints. Raises InputError, and FairleadError with
+    OPA's message.
     """
-
-    template: dict[str, Any]
-    constraints: list[dict[str, Any]]
-    mutators: list[dict[str, Any]]
-
-
-def render(active: Sequence[Instance], settings: Settings, bundle: Bundle) -> list[Rendered]:
-    """The instances, in their order. Raises InputError, and FairleadError with OPA's message."""
     document = bundles.settings_document(settings, active)
-    rendered = []
+    templates: dict[str, dict[str, Any]] = {}
+    mutating: list[dict[str, Any]] = []
+    constraining: list[dict[str, Any]] = []
     for instance in active:
         definition = definitions.of(instance.intent)
         code = modules.of(instance.intent, bundle)
-        rendered.append(
-            Rendered(
-                constraints.template(instance.intent, code),
-                list(constraints.constraints(instance, settings, document, code)),
-                list(mutators.render(instance, definition, settings)) if definition else [],
-            )
-        )
-    return rendered
+        templates[instance.intent.name] = constraints.template(instance.intent, code)
+        mutating += mutators.render(instance, definition, settings) if definition else ()
+        constraining += constraints.constraints(instance, settings, document, code)
+    return [*templates.values(), *mutating, *constraining]
 
 
 def refused(active: Sequence[Instance], settings: Settings, bundle: Bundle) -> Iterator[Mistake]:
@@ -50,13 +39,3 @@ def refused(active: Sequence[Instance], settings: Settings, bundle: Bundle) -> I
         definition = definitions.of(instance.intent)
         code = modules.of(instance.intent, bundle)
         yield from refusals.of_instance(instance, definition, code, settings)
-
-
-def in_order(rendered: Sequence[Rendered]) -> list[dict[str, Any]]:
-    """All objects, in the order in which to apply them."""
-    templates = {instance.template["metadata"]["name"]: instance.template for instance in rendered}
-    return [
-        *templates.values(),
-        *(mutator for instance in rendered for mutator in instance.mutators),
-        *(constraint for instance in rendered for constraint in instance.constraints),
-    ]

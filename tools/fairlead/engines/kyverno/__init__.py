@@ -9,13 +9,8 @@ from fairlead.engines.kyverno import manifests
 from fairlead.policy.policy_set import PolicySet
 
 
-class KyvernoRenderer:
-    """Renders the intents as Kyverno's policies."""
-
-    name = "kyverno"
-
-    def render(self, policies: PolicySet) -> list[dict[str, Any]]:
-        """See fairlead.engines.base.Renderer."""
-        require_definitions(self.name, policies.active)
-        rendered = manifests.render(policies.active, policies.settings)
-        return [policy for instance in rendered for policy in instance.policies]
+def render(policies: PolicySet) -> list[dict[str, Any]]:
+    """See fairlead.engines.render."""
+    require_definitions("kyverno", policies.active)
+    rendered = manifests.render(policies.active, policies.settings)
+    return [policy for instance in rendered for policy in instance]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.errors import UsageError
@@ -27,17 +26,11 @@ _READS = re.compile(r"\bparams\b")
 _UNWRITABLE = "intents.{}: its parameters cannot be written in CEL: {}"
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """The policies of one instance, in the order in which to apply them. Those that refuse come
-    first, so that nothing is changed that is not checked.
+def render(active: Sequence[Instance], settings: Settings) -> list[list[dict[str, Any]]]:
+    """The policies of each instance that can be expressed in CEL, in the order in which to apply
+    them. Those that refuse come first, so that nothing is changed that is not checked. Raises
+    InputError, UsageError.
     """
-
-    policies: list[dict[str, Any]]
-
-
-def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
-    """The instances that can be expressed in CEL, in their order. Raises InputError, UsageError."""
     document = bundles.settings_document(settings, active)
     rendered = []
     for instance in active:
@@ -53,7 +46,7 @@ def render(active: Sequence[Instance], settings: Settings) -> list[Rendered]:
             _manifest(policy, instance.name, literal)
             for policy in policies.of(instance, definition, settings, repeated=False)
         ]
-        rendered.append(Rendered(sorted(specs, key=lambda spec: spec["kind"] == MUTATING)))
+        rendered.append(sorted(specs, key=lambda spec: spec["kind"] == MUTATING))
     return rendered
 
 

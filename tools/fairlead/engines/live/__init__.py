@@ -1,1 +1,1 @@
-"""Runs cases on a real API server, for the engines that need one."""
+"""What a real API server serves, and what it has in force."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Self
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
@@ -22,16 +22,11 @@ from fairlead.kube.responses import Response
 _LABEL = "fairlead.dev/verify"
 _MUTATED = "fairlead.dev/verify-mutated"
 _VERSION = "admissionregistration.k8s.io/v1"
-_WEBHOOK = ".verify.fairlead.dev"
 _DEADLINE = 180.0
 """Seconds within which an API server applies a marker. It looks at policies every second, and
 compiles each for some milliseconds."""
 _DRY_RUN = {"dryRun": "All"}
 _KNOWN = "fairlead verify: this is known"
-_PHASES = {
-    "MutatingWebhookConfiguration": "mutating",
-    "ValidatingWebhookConfiguration": "validating",
-}
 VALIDATING = "ValidatingAdmissionPolicy"
 MUTATING = "MutatingAdmissionPolicy"
 
@@ -42,13 +37,12 @@ class Marker:
     def __init__(
         self,
         api: Objects,
-        webhooks: bool,
-        mutating: bool,
-        parameters: Sequence[Mapping[str, Any]],
+        *,
+        mutating: bool = False,
+        parameters: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._api = api
         self._name = f"fairlead-verify-{secrets.token_hex(4)}"
-        self._phases = _PHASES if webhooks else {}
         self._mutating = mutating
         # The last one of each kind.
         self._parameters = list({entry["kind"]: entry for entry in parameters}.values())
@@ -56,7 +50,6 @@ class Marker:
             *(policy for entry in self._parameters for policy in self._parameter_policy(entry)),
             *(self._mutating_policy() if mutating else ()),
             *self._policy(),
-            *(self._webhook(kind, phase) for kind, phase in self._phases.items()),
         ]
 
     def knows(self, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -114,23 +107,6 @@ class Marker:
         }
         return {"objectSelector": {"matchLabels": {_LABEL: mark}}, "resourceRules": [rule]}
 
-    def _webhook(self, kind: str, phase: str) -> dict[str, Any]:
-        """A webhook that nobody serves, so that the API server refuses what it is called for."""
-        mark = self._mark(phase)
-        matched = self._matched(mark)
-        webhook = {
-            "name": mark + _WEBHOOK,
-            "clientConfig": {"url": "https://127.0.0.1:1/"},
-            "rules": matched["resourceRules"],
-            "objectSelector": matched["objectSelector"],
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "timeoutSeconds": 1,
-            "admissionReviewVersions": ["v1"],
-        }
-        metadata = {"name": self._name}
-        return {"apiVersion": _VERSION, "kind": kind, "metadata": metadata, "webhooks": [webhook]}
-
     def _parameter_policy(self, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """A policy that refuses a ConfigMap if the API server knows these parameters."""
         kind = {key: parameters[key] for key in ("apiVersion", "kind")}
@@ -159,24 +135,30 @@ class Marker:
     def _mark(self, suffix: str) -> str:
         return f"{self._name}-{suffix}"
 
-    def _wait(self) -> None:
-        def in_force() -> bool:
-            marks = [self._mark(phase) for phase in self._phases.values()]
-            if not all(mark in self._send(mark, "default", {}).message for mark in marks):
-                return False
-            kinds = [self._mark(parameters["kind"].lower()) for parameters in self._parameters]
-            if not all(_KNOWN in self._send(mark, "default", {}).message for mark in kinds):
-                return False
-            # Annotations that are the labels of no namespace, which the marker admits.
-            admitted = self._send(self._name, "default", {_LABEL: "no label"}).body
-            labels = admitted.get("metadata", {}).get("labels", {})
-            if self._mutating and _MUTATED not in labels:
-                return False
-            namespace = self._api.request("GET", "/api/v1/namespaces/default").body
-            return self.knows("default", namespace["metadata"]["labels"])
+    def _in_force(self) -> bool:
+        kinds = [self._mark(parameters["kind"].lower()) for parameters in self._parameters]
+        if not all(_KNOWN in self._send(mark, "default", {}).message for mark in kinds):
+            return False
+        # Annotations that are the labels of no namespace, which the marker admits.
+        admitted = self._send(self._name, "default", {_LABEL: "no label"}).body
+        labels = admitted.get("metadata", {}).get("labels", {})
+        if self._mutating and _MUTATED not in labels:
+            return False
+        namespace = self._api.request("GET", "/api/v1/namespaces/default").body
+        return self.knows("default", namespace["metadata"]["labels"])
 
-        expectation = "the API server applies the policies and webhooks that were created"
-        waiting.until(in_force, deadline=_DEADLINE, what=expectation)
+    @contextmanager
+    def placed(self) -> Iterator[Self]:
+        """Have the marker there during the block, which begins once the API server applies it.
+        Raises FairleadError.
+        """
+        try:
+            self._place()
+            expectation = "the API server applies the policies and webhooks that were created"
+            waiting.until(self._in_force, deadline=_DEADLINE, what=expectation)
+            yield self
+        finally:
+            self._remove()
 
     def _remove(self) -> None:
         for manifest in reversed(self._manifests):
@@ -192,27 +174,16 @@ class Marker:
         return self._api.request("POST", path_of(config_map, namespace), config_map, query=_DRY_RUN)
 
 
-@contextmanager
 def placed(
-    api: Objects,
-    *,
-    webhooks: bool = False,
-    mutating: bool = False,
-    parameters: Sequence[Mapping[str, Any]] = (),
-) -> Iterator[Marker]:
+    api: Objects, *, mutating: bool = False, parameters: Sequence[Mapping[str, Any]] = ()
+) -> AbstractContextManager[Marker]:
     """A marker during the block, which begins once the API server applies it.
 
-    All policies that deny are then in force, with `mutating` also those that mutate, and with
-    `webhooks` all webhook configurations. Policies find all of `parameters`, which are
-    custom resources in the order of their creation. Raises FairleadError.
+    All policies that deny are then in force, with `mutating` also those that mutate. Policies find
+    all of `parameters`, which are custom resources in the order of their creation. Raises
+    FairleadError.
     """
-    marker = Marker(api, webhooks, mutating, parameters)
-    try:
-        marker._place()
-        marker._wait()
-        yield marker
-    finally:
-        marker._remove()
+    return Marker(api, mutating=mutating, parameters=parameters).placed()
 
 
 def _object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

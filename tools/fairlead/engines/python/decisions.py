@@ -8,13 +8,12 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from fairlead.deployment import pod_sizes
 from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
 from fairlead.engines.python.loading import Decide
 from fairlead.engines.python.scope import Table
-from fairlead.policy import python_code
 from fairlead.policy.instances import Instance
-from fairlead.policy.intents import Intent
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -29,14 +28,14 @@ class Policies:
         self,
         settings: Settings,
         active: Sequence[Instance],
-        load: Callable[[Intent], Decide | None],
+        load: Callable[[Instance], Decide],
     ) -> None:
         """Raises InputError, and MissingError if an intent is not written in Python."""
         self.settings = settings
         self.names = frozenset(instance.name for instance in active)
-        self._table = Table(active)
+        self._functions = {instance.name: load(instance) for instance in active}
         self._instances = {instance.name: instance for instance in active}
-        self._functions = {instance.name: _function(instance, load) for instance in active}
+        self._table = Table(active)
 
     def answer(
         self,
@@ -55,8 +54,11 @@ class Policies:
         unclear: Iterable[str] = ()
         if not problems:
             request = reviews.read(review, namespace_labels)
-            scope = self._table.scope(request, self.names if names is None else names)
-            decisions = {name: self._decide(name, request) for name in sorted(scope.concerned)}
+            decide = _refused if _is_too_large(request) else self._decide
+            scope = self._table.scope(
+                request, self.names if names is None else names, storing=decide is _refused
+            )
+            decisions = {name: decide(name, request) for name in sorted(scope.concerned)}
             if any(not self._warns(name) for name in scope.unclear):
                 unclear = [_unknown(request.namespace)]
         return {
@@ -134,11 +136,17 @@ def of_data(settings: Settings, data: Mapping[str, str]) -> Policies:
     return Policies(settings, policies.active, loading.load_from(data))
 
 
-def _function(instance: Instance, load: Callable[[Intent], Decide | None]) -> Decide:
-    function = load(instance.intent)
-    if function is None:
-        raise python_code.missing(instance)
-    return function
+def _is_too_large(request: Request) -> bool:
+    return any(
+        pod_sizes.is_too_large(request.kind.path, value)
+        for value in (request.object, request.old_object)
+    )
+
+
+def _refused(_: str, request: Request) -> Decision:
+    """What an intent says of an object that is too large, whatever the intent is about."""
+    changes = pod_sizes.changes(request.operation, request.object, request.old_object)
+    return Decision(deny=frozenset({pod_sizes.TOO_LARGE} if changes else ()))
 
 
 def _unknown(namespace: str) -> str:

@@ -15,26 +15,31 @@ from fairlead.common import files
 from fairlead.common.errors import InputError
 from fairlead.engines.python.api import Decision, Request
 from fairlead.policy import python_code
+from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
 from fairlead.settings.models import Settings
 
 Decide = Callable[[Request, Mapping[str, Any], Settings], Decision]
 
 
-def load(intent: Intent) -> Decide | None:
-    """The function `decide` of the intent; None if it is not written in Python. Raises
-    InputError.
+def load(instance: Instance) -> Decide:
+    """The function `decide` of the instance's intent. Raises InputError, and MissingError if it is
+    not written in Python.
     """
-    path = python_code.path_of(intent).resolve()
-    return _decide(intent, files.read_text(path), path) if path.is_file() else None
+    path = python_code.path_of(instance.intent).resolve()
+    if not path.is_file():
+        raise python_code.missing(instance)
+    return _decide(instance.intent, files.read_text(path), path)
 
 
-def load_from(code: Mapping[str, str]) -> Callable[[Intent], Decide | None]:
+def load_from(code: Mapping[str, str]) -> Callable[[Instance], Decide]:
     """Such a function for intents whose code the data of a ConfigMap have."""
 
-    def load(intent: Intent) -> Decide | None:
-        key = python_code.key_of(intent)
-        return _decide(intent, code[key], Path(key)) if key in code else None
+    def load(instance: Instance) -> Decide:
+        key = python_code.key_of(instance.intent)
+        if key not in code:
+            raise python_code.missing(instance)
+        return _decide(instance.intent, code[key], Path(key))
 
     return load
 

@@ -13,8 +13,6 @@ from fairlead.policy.instances import NAME_LABEL, Instance
 Expression = Mapping[str, Any]
 """A requirement of a label selector, as in Kubernetes' meta/v1."""
 
-_SELECTORS = Mapping[str, Sequence[Sequence[Expression]]]
-
 
 @dataclass(frozen=True)
 class Scope:
@@ -32,12 +30,16 @@ class Table:
     def __init__(self, active: Sequence[Instance]) -> None:
         self._active = active
         self._requests = tables.requests(active)
+        self._refusals = tables.refusals(active)
         self._exempt = {instance.name: instance.exempt for instance in active}
 
-    def scope(self, request: Request, names: Collection[str]) -> Scope:
-        """Those of the intents `names` that have a say in the request."""
+    def scope(self, request: Request, names: Collection[str], *, storing: bool = False) -> Scope:
+        """Those of the intents `names` that have a say in the request; with `storing`, those that
+        may refuse what it stores, whatever that is.
+        """
         concerned, unclear = set(), set()
-        for name, selectors in self._candidates(request).items():
+        table = self._refusals if storing else self._requests
+        for name, selectors in table.get(request.operation, {}).get(_path(request), {}).items():
             if name not in names or self._is_exempt(name, request):
                 continue
             answers = [selects(selector, request) for selector in selectors]
@@ -46,12 +48,6 @@ class Table:
             elif None in answers:
                 unclear.add(name)
         return Scope(frozenset(concerned), frozenset(unclear))
-
-    def _candidates(self, request: Request) -> _SELECTORS:
-        """The intents with a say in such objects, each with selectors, one of which has to select
-        the namespace.
-        """
-        return self._requests.get(request.operation, {}).get(_path(request), {})
 
     def doubts(self, request: Request, names: Collection[str]) -> bool:
         """Whether the labels of the namespace may be old, or are not known. API servers ask only

@@ -32,9 +32,8 @@ from fairlead.deployment.names import (
 )
 from fairlead.engines.live import custom_resources, marker
 from fairlead.kube import clients
-from fairlead.operations import applying, drift, transient_access
+from fairlead.operations import applying, disabled, drift, transient_access
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled_bindings import Bindings
 from fairlead.operations.strategies import admission_objects, pod_objects
 from fairlead.operations.strategies.base import Description, Key, Operation, Overtaken, Revision
 from fairlead.policy import bundles
@@ -148,7 +147,7 @@ class Cel:
         rows = {"deployed": True, "sidecar": None, "bundles": None, "policies": [row]}
         rows |= {key: [] for key in ("opa", "sidecars", "access", "certificates")}
         return Description(
-            self.engine, rows, comparison, Bindings(self._objects).disabled(), {}, ()
+            self.engine, rows, comparison, disabled.bindings(self._objects).disabled, {}, ()
         )
 
     def _require_recorded(self, new: Revision) -> None:
@@ -193,10 +192,10 @@ class Cel:
 
     def _bindings(self, new: Revision) -> list[Mapping[str, Any]]:
         """The revision's bindings; those of disabled intents are off."""
-        disabled = Bindings(self._objects).disabled().records
+        records = disabled.bindings(self._objects).disabled.records
         return [
             switches.binding_off(manifest)
-            if manifest["metadata"]["labels"][INTENT_LABEL] in disabled
+            if manifest["metadata"]["labels"][INTENT_LABEL] in records
             else manifest
             for manifest in admission_objects.bindings(new.objects)
         ]

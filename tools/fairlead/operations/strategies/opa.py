@@ -13,6 +13,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.operations import (
     deployed_state,
+    disabled,
     drift,
     leftovers,
     policy_status,
@@ -23,12 +24,10 @@ from fairlead.operations import (
     transient_access,
 )
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled_webhooks import Webhooks
 from fairlead.operations.strategies import admission_objects, pod_objects, pod_status
 from fairlead.operations.strategies.base import Description, Key, Operation, Revision, key_of
 from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
-from fairlead.policy.tables import namespace_labels
 
 _ADMISSION = "admissionregistration.k8s.io/"
 _CHANGED = (*drift.GUARDS, *drift.WEBHOOKS)
@@ -129,14 +128,7 @@ class Opa:
             issued = rotate.issued(operation.objects, progress=operation.progress)
             self._credentials = self._credentials.having(issued)
         operation.progress.update("deploy", "bringing OPA and its sidecar up")
-        credentials = self._credentials
-        operation.cluster.serve(
-            settings,
-            credentials,
-            bundles.file_modules([credentials.token], credentials.scoped),
-            labels=namespace_labels(new.policies.active, settings),
-            progress=operation.progress,
-        )
+        operation.cluster.serve(new.policies, self._credentials, progress=operation.progress)
         if later:
             self._stale = policy_status.annotation(operation.objects)
             operation.apply(policies)
@@ -257,13 +249,15 @@ class Opa:
         return [
             *self._updated_guards(compared),
             *problems.of_objects(drift.Comparison(webhooks)),
-            *problems.of_disabled(Webhooks(operation.objects).disabled()),
+            *problems.of_disabled(disabled.webhooks(operation.objects).disabled),
         ]
 
     def _leave(self, keys: Sequence[Key]) -> None:
         """Delete the objects, and end the servers that another engine had in the place of these."""
         operation = self._operation
-        bindings = [key for key in keys if key[1] in admission_objects.BINDINGS]
+        bindings = admission_objects.other_keys(
+            operation.objects, admission_objects.BINDINGS, manifests=()
+        )
         if operation.cluster.retiring() or bindings:
             operation.wait_for_api_servers()
         for key in bindings:

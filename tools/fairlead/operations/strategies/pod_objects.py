@@ -23,9 +23,10 @@ from fairlead.deployment.names import (
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.operations import deployed_state, drift
 from fairlead.operations.strategies.base import Key, Operation, Revision, key_of
-from fairlead.policy import bundles, token_scopes
+from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
+from fairlead.settings.services import SCOPES
 
 NOBODY = Credentials("", b"", b"", b"")
 """Stands for credentials where only the names of objects count."""
@@ -40,7 +41,7 @@ def credentials(operation: Operation, settings: Settings) -> Credentials:
     present = deployed or Credentials.fresh(valid=valid)
     if present.remaining <= timedelta(0):  # nobody can be refused for it any more
         present = present.having(Tls.fresh(valid))
-    return present.opening(token_scopes.wanted(settings))
+    return present.opening(settings.scopes())
 
 
 def deployed(operation: Operation) -> Credentials:
@@ -83,7 +84,7 @@ def superfluous(operation: Operation, new: Revision, present: Credentials) -> li
         keys += access.OBJECTS
     keys += [
         ("v1", "Secret", scoped_secret(scope), NAMESPACE)
-        for scope in token_scopes.SCOPES
+        for scope in SCOPES
         if scope not in present.scoped
     ]
     return keys

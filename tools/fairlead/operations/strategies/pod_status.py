@@ -13,6 +13,7 @@ from fairlead.operations import (
     bundle_following,
     certificate_status,
     deployed_state,
+    disabled,
     drift,
     policy_status,
     problems,
@@ -20,7 +21,6 @@ from fairlead.operations import (
     transient_access,
 )
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled_webhooks import Webhooks
 from fairlead.operations.strategies.base import Description
 from fairlead.policy import bundles
 
@@ -52,7 +52,7 @@ def describe(
             "certificates": certificate_status.certificates(cluster, objects),
         },
         comparison=drift.compare(cluster, objects),
-        disabled=Webhooks(objects).disabled(),
+        disabled=disabled.webhooks(objects).disabled,
         dated={}
         if credentials is None
         else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca},

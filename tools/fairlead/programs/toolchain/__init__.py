@@ -16,7 +16,6 @@ from fairlead.programs.toolchain import build
 from fairlead.programs.toolchain import sources as module_sources
 from fairlead.programs.toolchain.installed import find
 from fairlead.programs.toolchain.programs import (
-    LOAD,
     MATCHER,
     NAMES,
     OWN,
@@ -25,10 +24,9 @@ from fairlead.programs.toolchain.programs import (
     Program,
     select,
 )
-from fairlead.programs.toolchain.recipe import Recipe, load
+from fairlead.programs.toolchain.recipe import Recipe, of
 
 __all__ = [
-    "LOAD",
     "MATCHER",
     "NAMES",
     "OWN",
@@ -58,8 +56,9 @@ class ProgramState:
     path: str | None
 
 
-def ensure(names: Iterable[str], progress: Progress = _SILENT) -> dict[str, Path]:
-    """The absolute path of each program in `names`; missing programs are built first.
+def ensure(names: Iterable[str | Program], progress: Progress = _SILENT) -> dict[str, Path]:
+    """The absolute path of each program, by its name; missing programs are built first. A program
+    that is not in the list is given as a Program.
 
     Raises UsageError for an unknown name. If a build fails, raises FairleadError with the end of
     its output and what to do. Ctrl-C ends the build, and leaves nothing that looks finished.
@@ -114,7 +113,5 @@ def states(names: Iterable[str] = NAMES) -> list[ProgramState]:
     return result
 
 
-def _recipes(names: Iterable[str]) -> list[tuple[Program, Recipe]]:
-    programs = select(names)
-    recipes = {module: load(module) for module in {program.module for program in programs}}
-    return [(program, recipes[program.module]) for program in programs]
+def _recipes(names: Iterable[str | Program]) -> list[tuple[Program, Recipe]]:
+    return [(program, of(program)) for program in select(names)]

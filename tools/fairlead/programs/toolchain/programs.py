@@ -14,14 +14,13 @@ class Program:
     """A program, the Go package it is built from, and how it reports its version."""
 
     name: str
-    # The folder whose go.mod and go.sum pin it: below tools/toolchain, or below tools if `own`.
-    module: str
+    module: str  # the folder below tools/toolchain whose go.mod and go.sum pin it
     package: str
     arguments: tuple[str, ...]  # they make it print its version and exit
     # How a line of that output begins, up to the next space or the line's end. Empty for a program
     # that cannot say its version: it is built, whatever PATH has.
     says: str
-    own: bool = False  # Fairlead has its source, which changes between versions
+    own: str = ""  # the folder of the checkout that has its source, if it is Fairlead's own
     # Only checks run it: it is compared with Fairlead, or stands for a server of users.
     peer: bool = False
 
@@ -32,12 +31,16 @@ def _kubernetes(
     return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", arguments, says)
 
 
+def own(name: str, folder: str) -> Program:
+    """A program of Fairlead's own, whose source is in this folder of the checkout."""
+    module = folder.rpartition("/")[2]
+    return Program(name, module, ".", ("--version",), f"{name} {{version}}", own=folder)
+
+
 PROXY = "fairlead-proxy"
 """The proxy before OPA (tools/proxy)."""
 MATCHER = "fairlead-matcher"
 """What says which webhooks API servers call and what policies decide (tools/matcher)."""
-LOAD = "fairlead-load"
-"""What sends the requests that `make bench` measures (tools/load)."""
 
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
@@ -76,9 +79,8 @@ PROGRAMS = (
         "Version: v{version}",
         peer=True,
     ),
-    Program(PROXY, "proxy", ".", ("--version",), f"{PROXY} {{version}}", own=True),
-    Program(MATCHER, "matcher", ".", ("--version",), f"{MATCHER} {{version}}", own=True),
-    Program(LOAD, "load", ".", ("--version",), f"{LOAD} {{version}}", own=True),
+    own(PROXY, "tools/proxy"),
+    own(MATCHER, "tools/matcher"),
 )
 NAMES = tuple(program.name for program in PROGRAMS)
 OWN = tuple(program.name for program in PROGRAMS if program.own)
@@ -87,12 +89,14 @@ PEERS = tuple(program.name for program in PROGRAMS if program.peer)
 """The programs that only checks run."""
 
 
-def select(names: Iterable[str]) -> list[Program]:
-    """The programs with these names, each once, in the order of PROGRAMS. Raises UsageError for an
-    unknown name.
+def select(programs: Iterable[str | Program]) -> list[Program]:
+    """The programs with these names, each once, in the order of PROGRAMS, and after them those that
+    are not in the list. Raises UsageError for an unknown name.
     """
-    selection = set(names)
+    chosen = list(programs)
+    others = [program for program in chosen if isinstance(program, Program)]
+    selection = {program for program in chosen if isinstance(program, str)}
     unknown = sorted(selection.difference(NAMES))
     if unknown:
         raise UsageError(f"no program is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    return [program for program in PROGRAMS if program.name in selection]
+    return [*(program for program in PROGRAMS if program.name in selection), *others]

@@ -17,9 +17,6 @@ from fairlead.programs.toolchain.programs import PROGRAMS, Program
 # Linker variables for the version, without which kube-apiserver would report v0.0.0-master.
 _STAMPS = {
     "gatekeeper": ("github.com/open-policy-agent/gatekeeper/v3/pkg/version.Version={version}",),
-    "load": ("main.version={version}",),
-    "matcher": ("main.version={version}",),
-    "proxy": ("main.version={version}",),
     "kyverno": ("github.com/kyverno/kyverno/pkg/version.BuildVersion=v{version}",),
     "kubernetes": (
         "k8s.io/component-base/version.gitVersion=v{version}",
@@ -60,8 +57,14 @@ def folder() -> Path:
 
 def load(module: str) -> Recipe:
     """The recipe of `module`. Raises InputError if its go.mod or go.sum does not pin it."""
-    program = next(program for program in PROGRAMS if program.module == module)
-    source = folder().with_name(module) if program.own else folder() / module
+    return of(next(program for program in PROGRAMS if program.module == module))
+
+
+def of(program: Program) -> Recipe:
+    """The recipe of the program's module. Raises InputError if its go.mod or go.sum does not pin
+    it.
+    """
+    source = paths.root() / program.own if program.own else folder() / program.module
     text = files.read_text(source / "go.mod")
     version = fairlead.__version__ if program.own else _required(text, program.package)
     go = re.search(r"^go (\d[\d.]*)$", text, re.MULTILINE)
@@ -69,10 +72,12 @@ def load(module: str) -> Recipe:
         missing = f"require line for {program.package}" if version is None else "go line"
         raise InputError(source / "go.mod", f"has no {missing}: restore it from git")
     sums = _sources(source) if program.own else files.read_text(source / "go.sum")
-    flags = _flags(module, version)
+    flags = _flags(program, version)
     built_for = f"{sys.platform}/{platform.machine()}"  # machines may share a home folder
     digest = hashlib.sha256("\0".join((text, sums, *flags, built_for)).encode()).hexdigest()
-    return Recipe(module, source, version, numbers(go[1]), flags, f"{version}-{digest[:10]}")
+    return Recipe(
+        program.module, source, version, numbers(go[1]), flags, f"{version}-{digest[:10]}"
+    )
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -80,11 +85,10 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part)
 
 
-def _flags(module: str, version: str) -> tuple[str, ...]:
+def _flags(program: Program, version: str) -> tuple[str, ...]:
     major, minor = version.split(".")[:2]
-    stamps = (
-        stamp.format(version=version, major=major, minor=minor) for stamp in _STAMPS.get(module, ())
-    )
+    variables = ("main.version={version}",) if program.own else _STAMPS.get(program.module, ())
+    stamps = (stamp.format(version=version, major=major, minor=minor) for stamp in variables)
     # readonly: a build that go.mod or go.sum does not cover fails instead of changing them.
     return (
         "-mod=readonly",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlead.admission import evaluate
+from fairlead.admission.decisions import NO_ANSWER
 from fairlead.admission.evaluate import Answer, Question
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
@@ -74,11 +75,11 @@ def _question(case: Case) -> Question:
 
 def _outcome(answer: Answer) -> Outcome:
     if answer.review is None:
-        return Undecided(evaluate.NO_ANSWER)
+        return Undecided(NO_ANSWER)
     if answer.patch:
         second = (answer.again or {}).get("response", {"allowed": False})
         if not second["allowed"]:
-            message = second.get("status", {}).get("message", evaluate.NO_ANSWER)
+            message = second.get("status", {}).get("message", NO_ANSWER)
             return Undecided(
                 f"the policies refuse what they made of the object themselves: {message}"
             )

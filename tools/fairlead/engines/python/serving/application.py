@@ -78,7 +78,7 @@ class _Worker:
     def __init__(self, settings: Settings | None, kubeconfig: Path | None, folder: Path) -> None:
         self._fixed = decisions.of_policies(PolicySet.load(settings)) if settings else None
         self._deployed = None if settings else Deployed(kubeconfig, self._report)
-        self._namespaces = Namespaces(kubeconfig, metrics.WATCHED)
+        self._namespaces = Namespaces(kubeconfig)
         self._reports = Reports(folder)
         self._stop = Event()
 

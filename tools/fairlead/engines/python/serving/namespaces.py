@@ -6,39 +6,29 @@ import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Protocol
-
-from prometheus_client import Counter
+from typing import Any
 
 from fairlead.common.errors import FairleadError
+from fairlead.engines.python.serving.metrics import WATCHED
 from fairlead.kube import live_namespaces
 from fairlead.kube.clients import BRIEF, Objects
 from fairlead.sync.desired import Source
-from fairlead.sync.watches import Counters, Watch
+from fairlead.sync.watches import Watch
 
 log = logging.getLogger(__name__)
 
 Labels = Mapping[str, str]
 
 
-class Metrics(Counters, Protocol):
-    """The metrics of a watch of namespaces."""
-
-    @property
-    def lookups(self) -> Counter:
-        """Namespaces that the API server was asked about, by outcome."""
-
-
 class Namespaces:
     """What a watch has seen of all namespaces. Its thread writes, other threads may read."""
 
-    def __init__(self, kubeconfig: Path | None, metrics: Metrics) -> None:
+    def __init__(self, kubeconfig: Path | None) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod. Raises UsageError."""
         self._labels: dict[str, Labels] = {}
         self._api = Objects(kubeconfig, timeout=BRIEF)
-        self._metrics = metrics
         self._watch = Watch(
-            Objects(kubeconfig, timeout=BRIEF), Source("namespaces"), {}, self, metrics
+            Objects(kubeconfig, timeout=BRIEF), Source("namespaces"), {}, self, WATCHED
         )
 
     def start(self, stop: Event) -> None:
@@ -60,10 +50,10 @@ class Namespaces:
             live = live_namespaces.look_up(self._api, name)
         except FairleadError as error:
             log.warning("looking up namespace %s: %s", name, error)
-            self._metrics.lookups.labels("failed").inc()
+            WATCHED.lookups.labels("failed").inc()
             self._api.renew()
             return None
-        self._metrics.lookups.labels("found" if live else "absent").inc()
+        WATCHED.lookups.labels("found" if live else "absent").inc()
         return live.labels if live else None
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from uvicorn.supervisors import Multiprocess
 from fairlead.engines.python import decisions
 from fairlead.engines.python.serving import connections
 from fairlead.engines.python.serving.application import Application
-from fairlead.engines.python.serving.metrics import FOLDER_VARIABLE, WATCHED
+from fairlead.engines.python.serving.metrics import FOLDER_VARIABLE
 from fairlead.engines.python.serving.namespaces import Namespaces
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -48,7 +48,7 @@ def run(options: Options) -> None:
     if options.settings:
         decisions.of_policies(PolicySet.load(options.settings))
     Certificate(options.certificate, options.key)
-    Namespaces(options.kubeconfig, WATCHED)
+    Namespaces(options.kubeconfig)
     listening = connections.listening(options.host, options.port)
     with listening as listener, TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder

@@ -16,9 +16,6 @@ from fairlead.clusters.registry import Target
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
 from fairlead.engines.base import Outcome, without_data
-from fairlead.engines.live import custom_resources, marker
-from fairlead.engines.live.namespaces import Knows
-from fairlead.engines.live.scene import SETUP_USER, Scene
 from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
@@ -28,6 +25,10 @@ from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Settings
+from lab.engines.live import custom_resources
+from lab.engines.live.namespaces import Knows
+from lab.engines.live.scene import SETUP_USER, Scene
+from lab.engines.live.webhook_marker import WebhookMarker
 
 
 class WebhookEngine:
@@ -60,7 +61,7 @@ class WebhookEngine:
             for group in sorted(groups.values(), key=self._of_pods):
                 policies = _with_setup_user(self._policies.of(group[0]))
                 cluster.configure(policies)
-                with marker.placed(api, webhooks=True) as in_force:
+                with WebhookMarker(api).placed() as in_force:
                     knows = cluster.namespaces_known(policies)
                     scene = Scene(api, in_force, engine_knows=knows)
                     for case in group:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairlead.engines.cel.manifests import Rendered
-from fairlead.engines.live.worlds import World, numbered
+from lab.engines.live.worlds import World, numbered
 
 
 def parameters(world: World[Rendered]) -> list[dict[str, Any]]:

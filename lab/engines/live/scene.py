@@ -10,20 +10,20 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.engines.base import Decision, Inexpressible, Outcome, Undecided
-from fairlead.engines.live.answers import carry, decision
 from fairlead.engines.live.marker import Marker
-from fairlead.engines.live.namespaces import (
+from fairlead.kube.api_paths import path_of
+from fairlead.kube.clients import Objects
+from fairlead.kube.errors import Unreachable
+from fairlead.kube.responses import Response
+from fairlead.policy.cases import Case, Request
+from lab.engines.live.answers import carry, decision
+from lab.engines.live.namespaces import (
     DELETION,
     Knows,
     Namespaces,
     needed,
     wait_until_gone,
 )
-from fairlead.kube.api_paths import path_of
-from fairlead.kube.clients import Objects
-from fairlead.kube.errors import Unreachable
-from fairlead.kube.responses import Response
-from fairlead.policy.cases import Case, Request
 
 SETUP_USER = "fairlead:setup"
 """Who creates the objects that a case starts from. No intent may have a say in what it does."""

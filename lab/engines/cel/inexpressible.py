@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from jinja2 import TemplateError
+
+from fairlead.common.errors import InputError
 from fairlead.engines.base import Decision, Outcome, Undecided
 from fairlead.engines.cel import definition as definitions
-from fairlead.engines.live import answers
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
+from fairlead.policy.expressions import rendered
+from fairlead.policy.intents import Intent
+from lab.engines.live import answers, case_names
 
 
 def reason(case: Case, policies: CasePolicies) -> str | None:
     """Why no policy in CEL can decide the case; None if one can."""
-    names = {**case.names(), "settings": case.settings.document()}
+    names = {**case_names.of(case), "settings": case.settings.document()}
     for instance in policies.of(case).active:
         if instance.intent.name == case.intent:
-            text = definitions.reason(
-                instance.intent, {**names, "parameters": dict(instance.parameters)}
-            )
+            text = of_intent(instance.intent, {**names, "parameters": dict(instance.parameters)})
             if text:
                 return text
     return None
+
+
+def of_intent(intent: Intent, names: Mapping[str, Any]) -> str | None:
+    """Why no policy in CEL can decide about a request; None if one can. Raises InputError."""
+    definition = definitions.of(intent)
+    if definition is None:
+        return f"the intent {intent.name} has no {definitions.FILE}"
+    try:
+        reasons = (part.reason for part in definition.inexpressible if rendered(part.when, names))
+        return next(reasons, None)
+    except TemplateError as error:
+        path = Path(intent.source).parent / definitions.FILE
+        raise InputError(path, f"inexpressible: {error}") from error
 
 
 def outcome(case: Case, outcome: Outcome, failed: re.Pattern[str]) -> Outcome:
