@@ -63,8 +63,8 @@ _unexplained := {key: value | some key in ["annotations", "errors"]; value := da
 
 # METADATA
 # description: |
-#   The same as `answer`, a list that is empty if there is none, and with `costs`, what the workload would cost in each
-#   cluster.
+#   The decision about the workload: its `answer`, as a list that is empty without one; the `costs` of the workload in each
+#   cluster; and `cost`, what the decision costs, which is null if it is not known.
 decision(resource, namespaces) := priced(question(resource, namespaces))
 
 # METADATA

@@ -8,7 +8,7 @@ package lib.values
 longest := 262144
 
 # METADATA
-# description: A text of JSON as what it stands for, and any other value as it is. Undefined for a text that is no JSON.
+# description: The value that a text of JSON stands for, and any other value as it is. Undefined for a text that is not JSON.
 unmarshalled(value) := value if not is_string(value)
 
 unmarshalled(value) := json.unmarshal(value) if {

@@ -63,7 +63,7 @@ differ(now, then) if object.remove(now, ["explanation"]) != object.remove(then, 
 clusters(answer) := sort(object.keys(answer.annotations["replica-set-preferences"].clusters))
 
 # METADATA
-# description: All errors of an answer as one text; empty if there are none.
+# description: All errors of an answer as one text; empty without errors.
 errors(answer) := concat("; ", sort({sprintf("%s: %s", [about, sentence]) |
 	some about, sentences in answer.errors
 	some sentence in sentences

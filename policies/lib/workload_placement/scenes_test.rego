@@ -30,7 +30,7 @@ customers := {
 
 world := {"clusters": clusters, "customers": customers}
 
-# The same with other data of one cluster.
+# The world with other data of one cluster.
 with_cluster(name, cluster) := object.union(world, {"clusters": {name: cluster}})
 
 workload(says) := {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"annotations": says}}

@@ -31,13 +31,13 @@ def load(
     policies. Raises UsageError for an unknown name.
     """
     selection = set(names)
-    known = list(dict.fromkeys((*ENGINES, *LABORATORY)))
+    engine_names = list(dict.fromkeys((*ENGINES, *LABORATORY)))
     for name in sorted(selection - set(ENGINES)):
-        if name in known:
+        if name in engine_names:
             raise UsageError(f"{name}: only a checkout of Fairlead has what starts it")
-        close = difflib.get_close_matches(name, known, 1)
+        close = difflib.get_close_matches(name, engine_names, 1)
         hint = f": did you mean {close[0]!r}?" if close else "."
-        raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(known)}")
+        raise UsageError(f"unknown engine {name!r}{hint} There are: {', '.join(engine_names)}")
     return [
         _load(path, policies, target)
         for name, path in ENGINES.items()

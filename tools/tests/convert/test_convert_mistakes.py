@@ -225,7 +225,10 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
             constraint("K8sAllowedReposv2", "{allowedImages: ['a.b/c*']}", PODS),
             "allowedImages: the prefix 'a.b/c' allows whatever begins so",
         ),
-        (constraint("K8sAllowedReposv2", "{repos: [a.b/]}", PODS), "parameters.repos is none"),
+        (
+            constraint("K8sAllowedReposv2", "{repos: [a.b/]}", PODS),
+            "parameters.repos is not a parameter",
+        ),
         (constraint("K8sRequiredLabels", "{labels: [{key: a}]}"), "names none"),
         (constraint("K8sRequiredLabels", "{labels: []}", PODS), "requires no label"),
         (
@@ -271,7 +274,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
                 patch("{nodeSelector: {a: b}}"),
                 "{resources: {kinds: [Pod], namespaceSelector: {matchLabels: {a: '*'}}}}",
             ),
-            "none that Kubernetes takes",
+            "Kubernetes does not take its namespaceSelector",
         ),
         (
             rule(patch("{nodeSelector: {a: b}}"), exclude="{any: [{subjects: [{name: x}]}]}"),

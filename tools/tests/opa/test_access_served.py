@@ -13,6 +13,7 @@ from access_requests import request
 from fairlead.common.progress import Progress
 from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 from lab.fuzz.server import Opa
 
@@ -23,7 +24,7 @@ _TIMEOUT = 60
 @pytest.fixture(scope="module")
 def opa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opa]:
     """A deployed OPA."""
-    staged = staging.stage(PolicySet.load(Settings(access=True)).bundle, Progress())
+    staged = staging.stage(PolicySet.load(Settings(access=Access())).bundle, Progress())
     server = Opa(
         tmp_path_factory.mktemp("opa"),
         bundle=staged,

@@ -20,7 +20,7 @@ from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 
 QUIET = Progress()
-WANTED = Settings(access=True)
+WANTED = Settings(access=Access())
 
 
 def test_by_default_nothing_of_it_is_deployed() -> None:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from fairlead.opa import cli
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 
 MODULES = {
     key: text
-    for key, text in PolicySet.load(Settings(access=True)).modules.items()
+    for key, text in PolicySet.load(Settings(access=Access())).modules.items()
     if key.startswith("lib.instants.")
 }
 _MODULE = """

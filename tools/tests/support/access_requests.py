@@ -7,9 +7,10 @@ from typing import Any
 
 from fairlead.opa import cli
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 
-MODULES = PolicySet.load(Settings(access=True)).modules
+MODULES = PolicySet.load(Settings(access=Access())).modules
 _MODULE = """
 package asked
 

@@ -12,18 +12,25 @@ import data.lib.workload_placement.world
 # METADATA
 # description: |
 #   What an hour of all replicas would cost in each eligible cluster, by its name. A cluster from which the price of a
-#   transfer is missing has no cost. Empty if nothing that the workload needs has a price.
+#   transfer is missing has no cost. Empty if nothing that the workload needs has a price. Costs are doubles: OPA adds at 64
+#   bits, where equal costs differ in their last digits.
 by_cluster := {name: cost |
 	is_known
-	some name in eligibility.allowed
-	transfers := _transfers(name)
-	products := [product | some resource, amount in _paid; product := world.clusters[name].price[resource] * amount]
-	cost := sum(array.concat(products, transfers))
+	some name in (eligibility.allowed - _without_prices)
+	cost := to_number(sprintf("%v", [sum([part | some costs in _parts; part := costs[name]])]))
 }
 
 # METADATA
 # description: What the resources alone cost in a cluster.
-of_resources(name) := sum([product | some resource, amount in _paid; product := world.clusters[name].price[resource] * amount])
+of_resources(name) := sum([part | some costs in _of_resources; part := costs[name]])
+
+# What costs are made of: for each resource and each destination, what it costs by the name of the cluster.
+_parts := array.concat(_of_resources, _of_transfers)
+
+_of_resources := [costs |
+	some resource, amount in _paid
+	costs := {name: cost | some name, price in _stated[resource]; cost := price * amount}
+]
 
 # METADATA
 # description: Whether anything that the workload needs has a price.
@@ -36,7 +43,7 @@ _paid := {resource: amount |
 	amount := (nano / _nano_of(resource)) * request.pods
 }
 
-# A resource that no cluster of the data has a price of is free.
+# A resource is free if no cluster of the data has a price of it.
 _is_priced(resource) if {
 	some cluster in world.clusters
 	is_price(cluster.price[resource])

@@ -2,19 +2,17 @@ package lib.workload_placement.costs
 
 import data.lib.workload_placement.eligibility
 import data.lib.workload_placement.request
-import data.lib.workload_placement.world
 
 # METADATA
-# description: No price is higher.
+# description: The highest price that is allowed.
 highest_price := 1000000000
 
 # METADATA
 # description: Whether it is a price.
-is_price(price) if {
-	is_number(price)
-	price >= 0
-	price <= highest_price
-}
+is_price(value) if count(_prices_of([value])) == 1
+
+# The prices among what is stated, by their keys. Values of other types are less or greater than all numbers.
+_prices_of(stated) := {key: value | some key, value in stated; value >= 0; value <= highest_price}
 
 # METADATA
 # description: What is wrong with the prices of eligible clusters, as sets of sentences by the name of the cluster.
@@ -22,21 +20,22 @@ problems[name] contains "has a price that is no object of numbers from 0 to 1000
 
 problems[name] contains sprintf("has no price of %s, as others have: set one, 0 if it is free", [resource]) if {
 	some resource, _ in _paid
-	priced := {name | some name in eligibility.allowed; _ = world.clusters[name].price[resource]}
-	some name in (eligibility.allowed - (priced | _malformed))
+	some name in (eligibility.allowed - (object.keys(_stated[resource]) | _malformed))
 }
 
 _malformed contains name if {
-	some name in eligibility.allowed
-	not is_object(object.get(world.clusters[name], "price", {}))
+	some name in (eligibility.allowed - object.keys(_stated.cpu))
+	not is_object(object.get(eligibility.clusters[name], "price", {}))
 }
 
 _malformed contains name if {
-	some name in eligibility.allowed
-	some resource in _read
-	price := world.clusters[name].price[resource]
-	not is_price(price)
+	some stated in _stated
+	some name in (object.keys(stated) - object.keys(_prices_of(stated)))
 }
 
-# The prices of cpu and memory are read for each workload, so that wrong ones do not go unnoticed.
-_read := {"cpu", "memory"} | object.keys(request.requests)
+# What eligible clusters say of the price of each resource, by their names. The prices of cpu and memory are read for each
+# workload, so that wrong ones do not go unnoticed.
+_stated := {resource: stated |
+	some resource in ({"cpu", "memory"} | object.keys(request.requests))
+	stated := {name: value | some name, cluster in eligibility.clusters; value := cluster.price[resource]}
+}

@@ -19,7 +19,7 @@ unpriced_transfers(from) := {sprintf("%s to %s", [from, to]) |
 	some destination in _destinations
 	not from in destination.clusters
 	some to in destination.clusters
-	not is_price(object.get(world.transfers, [from, to], null))
+	not _transfer_prices[to][from]
 }
 
 # The GiB an hour of each destination, with the clusters where it can be reached.
@@ -28,25 +28,33 @@ _destinations := array.concat(
 	[{"gib": gib, "clusters": names} | some name, gib in request.traffic.applications; names := _clusters_of(name)],
 )
 
-# Undefined for an application that runs nowhere.
+# The clusters of an application. Undefined if it runs nowhere.
 _clusters_of(application) := names if {
 	names := object.keys(values.weights(world.applications[application].clusters))
 	count(names) > 0
 }
 
-# What an hour of the traffic from a cluster to each destination costs. Traffic goes to the nearest cluster of an
-# application, by price. Undefined if a price is missing or wrong.
-_transfers(from) := [cost |
+# The prices of transfers to each cluster where traffic goes, by the cluster that they are from.
+_transfer_prices := {to: prices |
 	some destination in _destinations
-	not from in destination.clusters
-	cost := destination.gib * min([world.transfers[from][to] | some to in destination.clusters])
-] if {
-	not from in _without_prices
+	some to in destination.clusters
+	prices := _prices_of({from: price | some from, outgoing in world.transfers; price := outgoing[to]})
 }
 
-_without_prices := {from |
+# For each destination, what an hour of the traffic to it costs, by the eligible cluster that it leaves. Traffic goes to the
+# nearest cluster of an application, by price. Clusters from which a price is missing or wrong are left out.
+_of_transfers := [costs |
 	some destination in _destinations
-	some from in (eligibility.allowed - destination.clusters)
-	some to in destination.clusters
-	not is_price(object.get(world.transfers, [from, to], null))
+	prices_to := [prices | some to in destination.clusters; prices := _transfer_prices[to]]
+	priced := intersection({object.keys(prices) | some prices in prices_to})
+	costs := {from: cost |
+		some from in ((eligibility.allowed & priced) - destination.clusters)
+		cost := destination.gib * min([prices[from] | some prices in prices_to])
+	}
+]
+
+# The eligible clusters from which the price of a transfer is missing or wrong.
+_without_prices := {from |
+	some index, destination in _destinations
+	some from in ((eligibility.allowed - destination.clusters) - object.keys(_of_transfers[index]))
 }

@@ -19,8 +19,8 @@ _ranked := sort([[cost, name] | some name, cost in costs.by_cluster])
 _most_used := min([max([_least_clusters, ceil(request.pods / _most_replicas)]), count(eligibility.allowed)])
 
 # Each offer is a cluster with the cost of all replicas there, and how many replicas there may be. A replica that runs in a
-# cluster counts as cheaper there by the share that a move has to save. From the best on: of equal costs, those that run
-# there come first.
+# cluster counts as cheaper there by the share that a move has to save. The best offers come first; of equal costs, those for
+# replicas that run there.
 _offers := [{"name": name, "moves": moves, "room": room} |
 	some [_, moves, name, room] in sort(array.concat(
 		[[costs.by_cluster[name] * (1 - world.move_threshold), 0, name, number] | some name, number in _staying],
@@ -44,7 +44,7 @@ _is_first(offer) if offer.moves == 0
 
 _is_first(offer) if not _staying[offer.name]
 
-# What else is taken: the best offers, until all replicas have a place.
+# The other replicas go to the best offers, until all have a place.
 _taken := [{"name": offer.name, "number": number} |
 	some index, offer in _offers
 	before := sum(array.slice(_rooms, 0, index))

@@ -26,8 +26,8 @@ spread_problems contains problem if {
 
 _reach_enough if count(_whole_shares) >= request.least_clusters
 
-# Of the rest, a cluster with a whole share gets one replica at most, and the others get what is left. By Webster's method
-# it can get more, but only before a cluster whose share is less than a third, a fifth ... of its own.
+# A cluster with a whole share gets at most one replica of the rest, and the others get what is left. Webster's method can
+# give it more, but only before a cluster whose share is less than a third, a fifth ... of its own.
 _reach_enough if {
 	partly := [share | some share in _whole_shares; share > floor(share)]
 	rest := request.pods - sum([floor(share) | some share in _requested_shares])

@@ -8,7 +8,7 @@ import data.lib.workload_placement.world
 # METADATA
 # description: |
 #   How many replicas of the workload run now in each cluster where it may stay, at most: by the last decision, or else by the
-#   data. What cannot be read there is no error, because the next decision replaces it.
+#   data. What cannot be read there is left out without an error, because the next decision replaces it.
 running := {name: replicas |
 	total := sum([weight | some weight in _last_weights])
 	some name, weight in _last_weights

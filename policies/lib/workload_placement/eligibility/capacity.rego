@@ -24,8 +24,8 @@ _is_capacity(capacity) if {
 	every resource, _ in request.demand { _is_quantity(_listed(capacity, resource)) }
 }
 
-# A cluster that does not say how much it has of an extended resource, such as a GPU, has none of it. Of others it has
-# enough, which is null.
+# What a cluster lists of a resource. It has nothing of an extended resource, such as a GPU, that it does not list, and
+# enough of any other one: null stands for enough.
 _listed(capacity, resource) := object.get(capacity, resource, 0) if {
 	contains(resource, "/")
 } else := object.get(capacity, resource, null)

@@ -12,11 +12,12 @@ import data.lib.workload_placement.request
 import data.lib.workload_placement.world
 
 # METADATA
-# description: The names of the clusters that no rule excludes; none if the customer is not known.
-allowed := names if {
-	customers.customer
-	names := object.keys(world.clusters) - object.keys(excluded)
-} else := set()
+# description: The clusters that no rule excludes, by name; none if the customer is not known.
+clusters := object.remove(_at_home, object.keys(excluded))
+
+# METADATA
+# description: The names of these clusters.
+allowed := object.keys(clusters)
 
 # METADATA
 # description: |
@@ -36,56 +37,60 @@ excluded := object.union_n([
 # description: The explanation of a cluster whose data are wrong.
 wrong := "its data are wrong"
 
-_jurisdictions := {name: jurisdiction |
+# The clusters in jurisdictions that the customer allows. An empty text is not a jurisdiction.
+_at_home := {name: cluster |
+	jurisdictions := customers.customer.jurisdictions - {""}
 	some name, cluster in world.clusters
-	jurisdiction := cluster.jurisdiction
+	cluster.jurisdiction in jurisdictions
+}
+
+_elsewhere := object.keys(world.clusters) - object.keys(_at_home)
+
+# The jurisdictions of all other clusters.
+_other_jurisdictions := {name: jurisdiction |
+	some name in _elsewhere
+	jurisdiction := world.clusters[name].jurisdiction
 	is_string(jurisdiction)
 	jurisdiction != ""
 }
 
-# The names of the clusters in jurisdictions that the customer allows.
-_at_home := {name | some name, jurisdiction in _jurisdictions; jurisdiction in customers.customer.jurisdictions}
-
 _abroad := {name: sprintf("its jurisdiction is %s, and customer %q allows %s", [jurisdiction, customers.name, list]) |
 	list := values.listed(customers.customer.jurisdictions)
-	some name, jurisdiction in _jurisdictions
-	not jurisdiction in customers.customer.jurisdictions
+	some name, jurisdiction in _other_jurisdictions
 }
 
 _uncertified := {name: sprintf("it lacks what customer %q requires: %s", [customers.name, values.listed(lacking)]) |
-	some name in _at_home
-	certifications := object.get(world.clusters[name], "certifications", [])
-	lacking := {required | some required in customers.customer.certifications; not required in certifications}
-	count(lacking) > 0
+	some name, lacking in _lacking
+}
+
+_lacking[name] contains required if {
+	some required in customers.customer.certifications
+	certified := {name | some name, cluster in _at_home; required in cluster.certifications}
+	some name in (object.keys(_at_home) - certified)
 }
 
 _in_public := {name: "it is a public cloud, which is only for workloads of criticality low" |
 	not request.is_uncritical
-	some name in _at_home
-	world.clusters[name].location == "public"
+	some name, cluster in _at_home
+	cluster.location == "public"
 }
 
-_cordoned := {name: "it is cordoned" | some name in _at_home; world.clusters[name].cordoned == true}
+_cordoned := {name: "it is cordoned" | some name, cluster in _at_home; cluster.cordoned == true}
 
 _tainted := {name: sprintf("its taint %s is not tolerated", [tolerations.text(untolerated[0])]) |
-	some name in _at_home
+	some name, cluster in _at_home
 	untolerated := [taint |
-		some taint in world.clusters[name].taints
+		some taint in cluster.taints
 		taint.effect in {"NoExecute", "NoSchedule"}
 		not tolerations.covered(taint, object.get(request.pod_spec, "tolerations", []))
 	]
-	count(untolerated) > 0
 }
 
-_too_small := {name: shortages[0] |
-	some name in _at_home
-	shortages := _shortages(object.get(world.clusters[name], "capacity", {}))
-	count(shortages) > 0
-}
+_too_small := {name: _shortages(object.get(cluster, "capacity", {}))[0] | some name, cluster in _at_home}
 
 _not_selected := {name: sprintf("the workload's cluster-selector excludes it: %s", [values.listed(unmet)]) |
 	request.has_selector
-	some name in _at_home
-	unmet := _unmet(world.clusters[name])
+	some name, cluster in _at_home
+	unmet := _unmet(cluster)
 	count(unmet) > 0
 }

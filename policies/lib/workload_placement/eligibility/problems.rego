@@ -7,57 +7,55 @@ import data.lib.workload_placement.world
 # METADATA
 # description: What is wrong with the data of clusters that a decision reads, as sets of sentences by the name of the cluster.
 problems[name] contains "is no object" if {
-	some name, cluster in world.clusters
-	not is_object(cluster)
+	some name in _without_jurisdiction
+	not is_object(world.clusters[name])
 }
 
 problems[name] contains "has no jurisdiction: set one" if {
-	some name, cluster in world.clusters
-	is_object(cluster)
-	not _jurisdictions[name]
+	some name in _without_jurisdiction
+	is_object(world.clusters[name])
 }
 
 problems[name] contains "has no location on-prem or public: set one" if {
-	some name in _at_home
-	not object.get(world.clusters[name], "location", "") in {"on-prem", "public"}
+	located := {name | some name, cluster in _at_home; cluster.location in {"on-prem", "public"}}
+	some name in (object.keys(_at_home) - located)
 }
 
-problems[name] contains "has certifications that are no list of texts" if {
-	some name in _at_home
-	not values.texts(object.get(world.clusters[name], "certifications", []))
+problems[name] contains problem if {
+	some field, problem in {
+		"capacity": "has a capacity that is no object of quantities",
+		"certifications": "has certifications that are no list of texts",
+		"cordoned": "has cordoned that is neither true nor false",
+		"labels": "has labels that are no object of texts",
+		"taints": "has malformed taints: write a list of {key, value, effect}",
+	}
+	some value in {cluster[field] | some cluster in _at_home}
+	not _is_right(field, value)
+	some name, cluster in _at_home
+	cluster[field] == value
 }
 
-problems[name] contains "has cordoned that is neither true nor false" if {
-	some name in _at_home
-	not is_boolean(object.get(world.clusters[name], "cordoned", false))
+_without_jurisdiction := _elsewhere - object.keys(_other_jurisdictions)
+
+_is_right("capacity", capacity) if _is_capacity(capacity)
+
+_is_right("certifications", certifications) if values.texts(certifications)
+
+_is_right("cordoned", cordoned) if is_boolean(cordoned)
+
+# Only a cluster-selector reads labels.
+_is_right("labels", _) if not request.has_selector
+
+_is_right("labels", labels) if {
+	is_object(labels)
+	every value in labels { is_string(value) }
 }
 
-problems[name] contains "has malformed taints: write a list of {key, value, effect}" if {
-	some name in _at_home
-	not _are_taints(object.get(world.clusters[name], "taints", []))
-}
-
-problems[name] contains "has a capacity that is no object of quantities" if {
-	some name in _at_home
-	not _is_capacity(object.get(world.clusters[name], "capacity", {}))
-}
-
-problems[name] contains "has labels that are no object of texts" if {
-	request.has_selector
-	some name in _at_home
-	not _are_labels(object.get(world.clusters[name], "labels", {}))
-}
-
-_are_taints(taints) if {
+_is_right("taints", taints) if {
 	is_array(taints)
 	every taint in taints {
 		is_string(taint.key)
 		taint.effect in {"NoExecute", "NoSchedule", "PreferNoSchedule"}
 		is_string(object.get(taint, "value", ""))
 	}
-}
-
-_are_labels(labels) if {
-	is_object(labels)
-	every value in labels { is_string(value) }
 }

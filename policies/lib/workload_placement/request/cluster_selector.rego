@@ -16,13 +16,14 @@ has_selector if selector != null
 
 _selector_list := values.unmarshalled(selector) if is_string(selector)
 
-# A helper, because the list is undefined if the text is no JSON.
+# A helper, because the list is undefined if the text is not JSON.
 _is_selector_list if is_array(_selector_list)
 
 # METADATA
 # description: |
 #   The requirements, each with its `key`, its `operator` in one spelling, its `values`, and the `text` that messages show.
-#   Those that cannot be read are left out. Of too many, none is read, because each is compared with each cluster.
+#   Those that cannot be read are left out. If there are too many, none is read, because each is
+#   compared with each cluster.
 requirements := [{"key": requirement.key, "operator": operator, "values": texts, "text": text} |
 	count(_selector_list) <= _most_requirements
 	some requirement in _selector_list

@@ -63,7 +63,8 @@ demand := {name: amount |
 }
 
 # METADATA
-# description: What each pod requests of each resource, in billionths of its unit. Of too many resources, none is counted.
+# description: |
+#   What each pod requests of each resource, in billionths of its unit. If there are too many resources, none is counted.
 requests := {name: amount |
 	count(_resource_names) <= _most_resources
 	some name in _resource_names

@@ -13,7 +13,7 @@ requested := values.weights(_choices) if {
 
 _written := stated["replica-set-preferences"]
 
-# Undefined if there are none, or they cannot be read.
+# Undefined if the workload has no preferences, or they cannot be read.
 _preferences := values.unmarshalled(_written)
 
 # A list, or the clusters by name. Both are undefined for any other shape.
@@ -91,7 +91,7 @@ _has_weight(preference) if object.keys(preference) == {"weight"}
 
 _repeated := values.repeated(sort(_choices)) if is_array(_choices)
 
-# Of a key that stands in a text twice, a parser keeps the last. In preferences of the right shape, all texts are keys:
+# If a text has a key twice, a parser keeps the last one. In preferences of the right shape, all texts are keys:
 # `clusters`, each name, and `weight` for each name. One more text than that is enough to find the second one of two.
 _repeated := keys - _once if {
 	is_object(_choices)

@@ -58,7 +58,7 @@ traffic_problems contains sprintf("it names %d destinations: at most %d", [count
 	count(_flows) > _most_destinations
 }
 
-# Of a key that stands in a text twice, a parser keeps the last. In traffic of the right shape, all texts are keys.
+# If a text has a key twice, a parser keeps the last one. In traffic of the right shape, all texts are keys.
 traffic_problems contains trim_suffix(sprintf("it has a key twice: %s", [keys]), ": ") if {
 	count(_flows) <= _most_destinations
 	is_string(_traffic_written)
@@ -67,7 +67,7 @@ traffic_problems contains trim_suffix(sprintf("it has a key twice: %s", [keys]),
 	keys := concat(", ", sort([values.shown(key) | some key in _repeated_keys]))
 }
 
-# An application and a cluster may have one name. So many texts are enough to name some key, nearly always.
+# An application and a cluster may share a name. So many texts nearly always have a repeated key to name.
 _repeated_keys := other if {
 	other := _repeated_texts - (object.keys(_traffic) | {name | _traffic.applications[name]; _traffic.clusters[name]})
 	count(other) > 0

@@ -44,7 +44,7 @@ settings := object.get(_source, "settings", {})
 move_threshold := object.get(settings, "moveThreshold", 0.1)
 
 # METADATA
-# description: Why there are no clusters at all, as sentences.
+# description: Why the data have no clusters, as sentences.
 problems contains "OPA has no clusters: bring data.placement.clusters" if not "clusters" in object.keys(_source)
 
 problems contains "placement.clusters is no object of clusters by their names" if {

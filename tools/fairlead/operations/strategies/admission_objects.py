@@ -17,6 +17,8 @@ _DEFINITION = "CustomResourceDefinition"
 _EXTENSIONS = "apiextensions.k8s.io/v1"
 POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 BINDINGS = tuple(f"{kind}Binding" for kind in POLICIES)
+_PREFIX = "fairlead."
+"""How the names of the objects of intents begin; those of guards begin with `fairlead-`."""
 _OF_PEOPLE = f"{PLACEMENT_POLICIES[0]}.{PARAMETERS_GROUP}"
 Objects = Sequence[Mapping[str, Any]]
 
@@ -58,6 +60,11 @@ def all_keys(objects: clients.Objects) -> list[Key]:
     ]
 
 
+def intent_bindings(keys: Iterable[Key]) -> list[Key]:
+    """The bindings of intents among objects of all kinds; guards have bindings, too."""
+    return [key for key in keys if key[1] in BINDINGS and key[2].startswith(_PREFIX)]
+
+
 def superseded(objects: clients.Objects, new: Objects) -> Iterator[Key]:
     """The policies and parameters that are not `new`. Those stay that a binding still names, of a
     deployment that was held up.
@@ -92,7 +99,7 @@ def other_keys(
         for kind in kinds
         for item in _listed(objects, ADMISSION, kind, f"{PART_OF}=fairlead,{INTENT_LABEL}")
         for name in [str(item["metadata"]["name"])]
-        if name.startswith("fairlead.") and (kind, name) not in names
+        if name.startswith(_PREFIX) and (kind, name) not in names
     ]
 
 

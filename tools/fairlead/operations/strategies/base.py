@@ -85,10 +85,6 @@ class Operation:
             self.progress.update("deploy", f"applying {manifest['kind']} {name}")
             self.applier.apply(manifest)
 
-    def wait_for_api_servers(self) -> None:
-        """See the function of this name."""
-        wait_for_api_servers(self.progress)
-
 
 @dataclass(frozen=True)
 class Revision:

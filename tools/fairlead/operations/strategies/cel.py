@@ -34,7 +34,7 @@ from fairlead.engines.live import custom_resources, marker
 from fairlead.kube import clients
 from fairlead.operations import applying, disabled, drift, transient_access
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.strategies import admission_objects, pod_objects
+from fairlead.operations.strategies import admission_objects, base, pod_objects
 from fairlead.operations.strategies.base import Description, Key, Operation, Overtaken, Revision
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
@@ -118,7 +118,7 @@ class Cel:
         """
         by_pods = any(kind == "Deployment" for _, kind, *_ in keys)
         if by_pods:
-            self._operation.wait_for_api_servers()
+            base.wait_for_api_servers(self._operation.progress)
         try:
             for key in keys:
                 self._require_recorded(new)

@@ -24,7 +24,7 @@ from fairlead.operations import (
     transient_access,
 )
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.strategies import admission_objects, pod_objects, pod_status
+from fairlead.operations.strategies import admission_objects, base, pod_objects, pod_status
 from fairlead.operations.strategies.base import Description, Key, Operation, Revision, key_of
 from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
@@ -255,15 +255,13 @@ class Opa:
     def _leave(self, keys: Sequence[Key]) -> None:
         """Delete the objects, and end the servers that another engine had in the place of these."""
         operation = self._operation
-        bindings = admission_objects.other_keys(
-            operation.objects, admission_objects.BINDINGS, manifests=()
-        )
+        bindings = admission_objects.intent_bindings(keys)
         if operation.cluster.retiring() or bindings:
-            operation.wait_for_api_servers()
+            base.wait_for_api_servers(operation.progress)
         for key in bindings:
             operation.applier.delete(*key)
         if bindings:  # one that an API server still enforces refuses all without its parameters
-            operation.wait_for_api_servers()
+            base.wait_for_api_servers(operation.progress)
         for key in keys:
             if key not in bindings:
                 operation.applier.delete(*key)

@@ -93,10 +93,10 @@ def select(programs: Iterable[str | Program]) -> list[Program]:
     """The programs with these names, each once, in the order of PROGRAMS, and after them those that
     are not in the list. Raises UsageError for an unknown name.
     """
-    chosen = list(programs)
-    others = [program for program in chosen if isinstance(program, Program)]
-    selection = {program for program in chosen if isinstance(program, str)}
-    unknown = sorted(selection.difference(NAMES))
+    requested = list(programs)
+    unlisted = [program for program in requested if isinstance(program, Program)]
+    names = {program for program in requested if isinstance(program, str)}
+    unknown = sorted(names.difference(NAMES))
     if unknown:
         raise UsageError(f"no program is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    return [*(program for program in PROGRAMS if program.name in selection), *others]
+    return [*(program for program in PROGRAMS if program.name in names), *unlisted]
