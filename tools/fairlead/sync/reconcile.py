@@ -39,6 +39,9 @@ COMPARE = 1.0
 """Seconds between two reads of all that OPA serves. The pause is longer if the reads would take
 more than a twentieth of the time."""
 
+_REPLICATED = "kubernetes"
+"""The document of OPA that has the replicated objects."""
+
 Report = Callable[[dict[Owner, Verdict]], None]
 
 
@@ -56,7 +59,6 @@ class Reconciler:
         *,
         confirmed: Callable[[], float | None] = lambda: None,
         max_staleness: int | None = None,
-        replicate_path: Sequence[str],
         resources: Sequence[Resource] = (),
         system: str | None = SYSTEM,
     ) -> None:
@@ -65,9 +67,9 @@ class Reconciler:
 
         `confirmed` returns the time up to which the whole state of the cluster is known
         (time.monotonic), or None. `max_staleness` is the number of seconds that OPA stays Ready
-        after that time, None for ever. `resources` are replicated below `replicate_path`, besides
-        namespaces. `system` is the only ConfigMap (<namespace>/<configmap>) that may define the
-        package system, None for any.
+        after that time, None for ever. `resources` are replicated besides namespaces. `system` is
+        the only ConfigMap (<namespace>/<configmap>) that may define the package system, None for
+        any.
         """
         self.trouble: str | None = "OPA has not been loaded yet"
         """Why OPA may not hold what it should; None while it does."""
@@ -90,7 +92,7 @@ class Reconciler:
         self._namespaced = {NAMESPACES: False} | {
             resource.name: resource.namespaced for resource in resources
         }
-        self._paths = {name: [*replicate_path, name] for name in self._namespaced}
+        self._paths = {name: [_REPLICATED, name] for name in self._namespaced}
         self._system = system
         self._instance = secrets.token_hex(8)
         self._memory = plans.Memory()

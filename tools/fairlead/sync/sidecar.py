@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import DATA_LABEL, OPA_PROGRAM, POLICY_LABEL
+from fairlead.deployment.names import DATA_LABEL, NAMESPACE, OPA_PROGRAM, POLICY_LABEL
 from fairlead.kube import live_namespaces
 from fairlead.kube.clients import BRIEF, Objects
 from fairlead.kube.resources import Resource
@@ -47,12 +47,10 @@ _ENDING = 3.0  # seconds at the end to remove the status of this replica
 class Options:
     """The options of a sidecar; each field is a flag of `fairlead sync`.
 
-    `policy` and `data` are the (label, value) of ConfigMaps with policies and with data, None to
-    load none. `namespaces` are those whose ConfigMaps are read, ("*",) for all. `resources` are
-    replicated besides namespaces, except for objects in the namespaces `ignored`. `system` is the
-    only ConfigMap (<namespace>/<configmap>) whose policies may define the package system, None for
-    any. `replica` is a name that no other replica has. `health_endpoint` is host:port, None for no
-    server. `log_decisions` gets each decision that OPA uploads as a line of JSON; None drops them.
+    `resources` are replicated besides namespaces. `system` is the only ConfigMap
+    (<namespace>/<configmap>) whose policies may define the package system, None for any. `replica`
+    is a name that no other replica has. `health_endpoint` is host:port, None for no server.
+    `log_decisions` gets each decision that OPA uploads as a line of JSON; None drops them.
     `max_staleness` is the number of seconds that OPA stays Ready with unconfirmed data, None for
     ever. With `placement_policies`, it also loads PlacementPolicies, and compiles those that API
     servers ask about with the program `opa_program`.
@@ -62,14 +60,9 @@ class Options:
     opa_url: str = "https://127.0.0.1:8181"
     opa_ca_file: Path | None = None
     opa_auth_token_file: Path | None = None
-    policy: tuple[str, str] | None = POLICY_LABEL
-    data: tuple[str, str] | None = DATA_LABEL
-    namespaces: tuple[str, ...] = ("fairlead",)
-    replicate_path: tuple[str, ...] = ("kubernetes",)
     namespace_selector: str = ""
     namespace_labels: tuple[str, ...] = ("agentpool",)
     resources: tuple[Resource, ...] = ()
-    ignored: tuple[str, ...] = ()
     system: str | None = SYSTEM
     replica: str = field(default_factory=lambda: replica(socket.gethostname()))
     health_endpoint: str | None = None
@@ -109,7 +102,7 @@ class Sidecar:
             options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn
         )
         self._desired = Desired(
-            selectors, namespace_labels=options.namespace_labels, data_label=options.data
+            selectors, namespace_labels=options.namespace_labels, data_label=DATA_LABEL
         )
         self._watches = [
             Watch(
@@ -131,7 +124,6 @@ class Sidecar:
             self._metrics,
             confirmed=self._confirmed,
             max_staleness=options.max_staleness,
-            replicate_path=options.replicate_path,
             resources=options.resources,
             system=options.system,
         )
@@ -280,19 +272,12 @@ class Sidecar:
 def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
     """The sources to watch, each with its selectors."""
     sources: dict[Source, Mapping[str, str]] = {
-        Source("namespaces"): {"labelSelector": options.namespace_selector}
+        Source("namespaces"): {"labelSelector": options.namespace_selector},
+        Source("policies", NAMESPACE): {"labelSelector": "=".join(POLICY_LABEL)},
+        Source("data", NAMESPACE): {"labelSelector": "=".join(DATA_LABEL)},
     }
-    field_selector = ",".join(f"metadata.namespace!={name}" for name in options.ignored)
     for resource in options.resources:
-        sources[Source("objects", resource=resource)] = (
-            {"fieldSelector": field_selector} if resource.namespaced else {}
-        )
+        sources[Source("objects", resource=resource)] = {}
     if options.placement_policies:
         sources[Source("placement")] = {}
-    everywhere = "*" in options.namespaces
-    for namespace in (None,) if everywhere else options.namespaces:
-        if options.policy:
-            sources[Source("policies", namespace)] = {"labelSelector": "=".join(options.policy)}
-        if options.data:
-            sources[Source("data", namespace)] = {"labelSelector": "=".join(options.data)}
     return sources

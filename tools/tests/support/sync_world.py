@@ -63,7 +63,6 @@ class World:
             self.metrics,
             confirmed=lambda: self.confirmed,
             max_staleness=self.max_staleness,
-            replicate_path=["kubernetes"],
             resources=[source.resource for source in (PODS, NODES) if source.resource],
         )
 
