@@ -16,7 +16,7 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.opa import arguments, cli
+from fairlead.opa import cli, containers
 from fairlead.programs import toolchain
 
 _WITHIN = 300
@@ -57,7 +57,7 @@ def measured(
             text=True,
             check=False,
             timeout=_WITHIN,
-            env=cli.environment() | {"GOGC": arguments.OPA_ENVIRONMENT["GOGC"]},
+            env=cli.environment() | {"GOGC": containers.OPA_ENVIRONMENT["GOGC"]},
         )
     if completed.returncode:
         raise FairleadError(f"opa bench fails: {completed.stdout}{completed.stderr}")

@@ -14,7 +14,7 @@ from fairlead.checks.steps import Result
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import pod_sizes
+from fairlead.deployment import review_limits
 from fairlead.opa import cli
 from fairlead.policy import contract, generated, policy_files
 from fairlead.policy.policy_set import PolicySet
@@ -108,7 +108,7 @@ def _check(progress: Progress) -> str:
         **generated.texts(policies, policies.folders),
         **project_tables.texts(),
         **matrix.texts(),
-        **pod_sizes.texts(),
+        **review_limits.texts(),
     }
     if outdated := generated.outdated(texts):
         names = ", ".join(str(path.relative_to(paths.root())) for path in outdated)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy import bundles, pages, tables
 from fairlead.policy.intents import Intent
@@ -42,7 +42,7 @@ def _manifest(modules: Iterable[str]) -> str:
 
 def _listed(page: Path, intents: Iterable[Intent]) -> str:
     """The page with a section for each intent between the marks. Raises InputError."""
-    text = files.read_text(page)
+    text = yaml_files.read_text(page)
     if not re.search(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", text, re.DOTALL):
         raise InputError(page, f"lacks the lines {_BEGIN} and {_END}: put them back")
     before, _, after = text.partition(_BEGIN)

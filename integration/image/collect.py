@@ -50,7 +50,7 @@ UNUSED_PACKAGES = (
     "jsonschema/tests",
 )
 # What modules read beside their code.
-DATA = ("fairlead/deployment/pod_sizes.yaml",)
+DATA = ("fairlead/deployment/review_limits.yaml",)
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 

@@ -33,7 +33,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.policy import policy_files
 from fairlead.programs import toolchain
 
@@ -86,7 +86,7 @@ class Foreign(BareCluster):
         documents = list(yaml.safe_load_all(STAGES.read_text()))
         documents[0]["options"]["enableDebuggingHandlers"] = True
         there = {"selector": {"matchNamespaces": [NAMESPACE]}}
-        targets = {arguments.OPA_PORT: self.opa_port, arguments.SYNC_PORT: self.sync_port}
+        targets = {containers.OPA_PORT: self.opa_port, containers.SYNC_PORT: self.sync_port}
         forwards = [
             {"ports": [port], "target": {"address": ports.HOST, "port": to}}
             for port, to in targets.items()

@@ -58,7 +58,7 @@ def asked(cluster: Cluster, body: Any, *, token: str | None, path: str = PATH) -
     """The status and the body of OPA's answer."""
     server, *_ = cluster.opas()
     with contextlib.closing(OpaApi(server.url, ca=server.ca, token=token)) as api:
-        response = api._connection.session.post(api.url + path, json=body)
+        response = api.session.post(api.url + path, json=body)
         return response.status_code, response.json() if response.content else None
 
 

@@ -20,7 +20,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
-from fairlead.policy import cases, loading
+from fairlead.policy import cases, fairlead_yaml
 from fairlead.policy.instances import NAME_LABEL
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import IntentSettings, Settings
@@ -129,7 +129,7 @@ def messages(folder: Path, settings: Settings, objects: Path) -> dict[str, list[
 @pytest.mark.parametrize("policy", REFUSING)
 def test_gator_refuses_the_samples_that_each_policy_refuses(tmp_path: Path, policy: str) -> None:
     examples = POLICIES / policy / "samples"
-    loaded = loading.load(examples / "fairlead.yaml")
+    loaded = fairlead_yaml.load(examples / "fairlead.yaml")
     # gator gives policies no labels of namespaces, so no instance selects by them.
     intents = {
         name: chosen.model_copy(update={"namespaces": Selector()})

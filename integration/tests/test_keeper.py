@@ -31,7 +31,7 @@ from fairlead.keeper.trust import Deployed
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, deployed_state, disable, rotate, status
-from fairlead.operations.disabled import Disabled
+from fairlead.operations.disabled_intents import Disabled
 from fairlead.pki import certificates
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings

@@ -22,9 +22,9 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import INTENT_LABEL, NAMESPACE, PART_OF, POLICIES
 from fairlead.kube import clients
-from fairlead.operations import deploy, lifecycle, status
+from fairlead.operations import change_steps, deploy, status
 from fairlead.operations.applying import Applier
-from fairlead.operations.lifecycle import Change
+from fairlead.operations.change_steps import Change
 from fairlead.operations.strategies import admission_objects, cel
 from fairlead.operations.strategies.base import Operation
 from fairlead.policy.policy_set import PolicySet
@@ -185,7 +185,7 @@ def test_a_push_that_another_overtakes_leaves_the_policies_of_that(
         late = cel.rendered(PolicySet.load(settings))
         overtaken = "somebody else changed the policies at the same time"
         with pytest.raises(FairleadError, match=overtaken):
-            lifecycle.bring(operation, cel.Cel(operation), late, None, Change("push"))
+            change_steps.bring(operation, cel.Cel(operation), late, None, Change("push"))
     require_in_force(native, servers, "gke")
     of_late = {each["metadata"]["name"] for each in admission_objects.prepared(late.objects)}
     bound = {

@@ -18,7 +18,7 @@ import pytest
 from fairlead.clusters.base import Cluster
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.opa.api import OpaApi
 
 PROFILES = ["processes"]
@@ -38,7 +38,7 @@ REVIEW = {
 def send(api: OpaApi, method: str, path: str, body: bytes = b"", **headers: str) -> int:
     """The status of OPA's answer. The path is sent exactly as it is spelt."""
     address = urlsplit(api.url)
-    trusted = ssl.create_default_context(cafile=str(api._connection.session.verify))
+    trusted = ssl.create_default_context(cafile=str(api.session.verify))
     connection = http.client.HTTPSConnection(
         address.hostname or "", address.port, timeout=10, context=trusted
     )
@@ -120,7 +120,7 @@ def test_the_token_is_in_its_secret_and_its_mount_and_nowhere_else(
     everything = [
         *opa.policies().values(),
         json.dumps(opa.document([])),
-        opa._connection.send("GET", "/v1/config").text,
+        opa.send("GET", "/v1/config").text,
     ]
     everything += [json.dumps(o) for o in objects.list("v1", "ConfigMap", None)]
     everything += ["".join(cluster.logs(server, 1_000_000, False)) for server in cluster.servers()]
@@ -165,7 +165,7 @@ def test_garbage_is_answered_with_an_error_and_the_next_request_is_served(
     anonymous: OpaApi, cluster: Cluster, body: bytes, kind: str
 ) -> None:
     before = cluster.opas()
-    answer = anonymous._connection.session.post(
+    answer = anonymous.session.post(
         anonymous.url + "/", data=body, headers={"Content-Type": kind}, timeout=30
     )
     refused = answer.status_code >= 400 or answer.json().get("response", {}).get("allowed") is False
@@ -199,11 +199,11 @@ def test_no_gzip_is_read_however_small(anonymous: OpaApi, cluster: Cluster) -> N
             assert {future.result() for future in sent} == {400}
     assert anonymous.decide(REVIEW)["response"]["allowed"] is True
     for server in cluster.opas():
-        assert memory.peak(server.pid) < arguments.OPA_MEMORY
+        assert memory.peak(server.pid) < containers.OPA_MEMORY
 
 
 def test_a_wrong_content_type_is_read_as_json_or_refused(anonymous: OpaApi) -> None:
-    answer = anonymous._connection.session.post(
+    answer = anonymous.session.post(
         anonymous.url + "/", data=b"<xml/>", headers={"Content-Type": "text/xml"}
     )
     assert answer.status_code >= 400

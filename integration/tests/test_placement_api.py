@@ -71,7 +71,7 @@ def api(wanting: Cluster) -> Iterator[OpaApi]:
 
 def asked(api: OpaApi, resource: Any) -> dict[str, Any]:
     """OPA's answer about a workload."""
-    response = api._connection.session.post(api.url + PATH, json={"input": {"resource": resource}})
+    response = api.session.post(api.url + PATH, json={"input": {"resource": resource}})
     assert response.status_code == 200
     result: dict[str, Any] = response.json().get("result", {})
     return result
@@ -109,7 +109,7 @@ def test_nobody_else_may_ask(wanting: Cluster) -> None:
     server, *_ = wanting.opas()
     anonymous = OpaApi(server.url, ca=server.ca)
     try:
-        response = anonymous._connection.session.post(anonymous.url + PATH, json={"input": {}})
+        response = anonymous.session.post(anonymous.url + PATH, json={"input": {}})
         assert response.status_code == 401
     finally:
         anonymous.close()
@@ -120,7 +120,7 @@ def answered(cluster: Cluster, token: str, method: str, path: str, body: str) ->
     statuses = set()
     for server in cluster.opas():
         with contextlib.closing(OpaApi(server.url, ca=server.ca, token=token)) as client:
-            statuses.add(client._connection.exchange(method, path, body.encode()).status_code)
+            statuses.add(client.exchange(method, path, body.encode()).status_code)
     return statuses
 
 

@@ -22,9 +22,9 @@ from waits import DEADLINE, until
 
 from fairlead.clusters.base import OpaServer
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.kube import clients
-from fairlead.opa import arguments
+from fairlead.opa import containers
 
 PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded(
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.embedded(
 )
 
 ATTACKER, BYSTANDER = "127.0.0.2", "127.0.0.3"
-REVIEW = files.read_json(paths.root() / "testdata" / "review.json")
+REVIEW = yaml_files.read_json(paths.root() / "testdata" / "review.json")
 
 
 @pytest.fixture
@@ -98,10 +98,10 @@ ALIASES = b"request: {object: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, 
     [
         (with_labels(LIST), {}, 413, "more than 400000 values"),
         (
-            b'{"a":"' + b"x" * arguments.LARGEST_REVIEW + b'"}',
+            b'{"a":"' + b"x" * containers.LARGEST_REVIEW + b'"}',
             {},
             413,
-            f"more than {arguments.LARGEST_REVIEW} bytes",
+            f"more than {containers.LARGEST_REVIEW} bytes",
         ),
         (ALIASES, {"Content-Type": "application/yaml"}, 415, "the body is YAML"),
         (ALIASES, {"Content-Type": "text/x-yaml; charset=utf-8"}, 415, "the body is YAML"),
@@ -152,7 +152,7 @@ def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_addre
             answered += 1
         assert {future.result()[0] for future in sent} == {200}
     assert answered
-    assert memory.peak(server.pid) < arguments.OPA_MEMORY
+    assert memory.peak(server.pid) < containers.OPA_MEMORY
 
 
 def test_a_namespace_with_many_large_reviews_delays_that_of_another_by_few_turns(
@@ -219,7 +219,7 @@ def test_one_address_cannot_take_all_connections(
                 where = (address.hostname or "", address.port or 0)
                 held.enter_context(socket.create_connection(where, 60, (ATTACKER, 0)))
         assert placed(server)
-    assert memory.peak(cluster.servers()["proxy"]["pid"]) < arguments.PROXY_MEMORY
+    assert memory.peak(cluster.servers()["proxy"]["pid"]) < containers.PROXY_MEMORY
 
 
 def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in(
@@ -248,7 +248,7 @@ def test_what_is_refused_is_logged_with_who_it_was(
         if "127.0.0.77" in line
     ]
     assert 1 <= len(lines) <= 4, "a flood of requests is not a flood of lines"
-    assert f"refused 127.0.0.77: more than {arguments.LARGEST_REVIEW} bytes" in lines[0]
+    assert f"refused 127.0.0.77: more than {containers.LARGEST_REVIEW} bytes" in lines[0]
 
 
 def test_connections_to_an_opa_that_ended_are_closed(

@@ -23,7 +23,7 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
-from fairlead.policy import loading
+from fairlead.policy import fairlead_yaml
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -77,7 +77,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 functools.partial(ready, process, f"{url}health/ready", folder / "ca.crt"),
                 what="the server is ready",
             )
-            register(cluster, loading.load(settings), credentials, url)
+            register(cluster, fairlead_yaml.load(settings), credentials, url)
             world = World(Objects(cluster.kubeconfig), process)
             world.namespace("payments", agentpool="pool1")
             until(

@@ -15,16 +15,16 @@ from kubernetes.client.exceptions import ApiException
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
-from fairlead.deployment import pod_sizes
+from fairlead.deployment import review_limits
 from fairlead.kube import clients
-from fairlead.opa import arguments as deployed
+from fairlead.opa import containers as deployed
 from fairlead.operations.deploy import deploy
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 PROFILES = ["processes"]
 
-MOST_VALUES, MOST_PARTS = pod_sizes.SIZES["mostValues"], pod_sizes.SIZES["mostParts"]
+MOST_VALUES, MOST_PARTS = review_limits.SIZES["mostValues"], review_limits.SIZES["mostParts"]
 UNDER = MOST_VALUES - 200
 """The number of entries that fit beside the other values of a small pod, such as the fields that
 the API server records for its manager."""
@@ -353,7 +353,7 @@ COUNTED = (
 
 
 def listed(shape: Any, at: str = "") -> Iterator[str]:
-    """The paths of all lists and maps of a shape of fairlead.deployment.pod_sizes."""
+    """The paths of all lists and maps of a shape of fairlead.deployment.review_limits."""
     if isinstance(shape, list):
         yield at
         yield from listed(shape[0], at)
@@ -385,8 +385,10 @@ def test_every_list_and_map_that_the_api_server_knows_is_counted(
 ) -> None:
     answer = api.call_api(*api.param_serialize("GET", f"/openapi/v3/{group}"))
     schemas = json.loads(answer.read())["components"]["schemas"]
-    shapes = pod_sizes.SIZES["groups"][members]
+    shapes = review_limits.SIZES["groups"][members]
     counted = set(listed(shapes["beside"]))
     for path in shapes["templates"]:
-        counted |= set(listed(pod_sizes.SIZES["template"], "".join(f".{part}" for part in path)))
+        counted |= set(
+            listed(review_limits.SIZES["template"], "".join(f".{part}" for part in path))
+        )
     assert sorted(set(published(schemas, schemas[name])) - counted) == []

@@ -23,7 +23,7 @@ from fairlead.common import atomic_files, waiting
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import NAMESPACE, STATUS
 from fairlead.kube import clients
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.opa.api import OpaApi
 from fairlead.policy import bundles
 from fairlead.programs import toolchain
@@ -54,7 +54,7 @@ class Second:
 
     def __init__(self, folder: Path, kubeconfig: Path, opa_port: int, port: int) -> None:
         self.credentials = Credentials.fresh()
-        self.files = arguments.Files(folder / "tls", folder / "authz", folder / "token")
+        self.files = containers.Files(folder / "tls", folder / "authz", folder / "token")
         contents = {
             "tls/tls.crt": self.credentials.certificate,
             "tls/tls.key": self.credentials.key,
@@ -74,7 +74,7 @@ class Second:
         self._kubeconfig = kubeconfig
         self._processes: list[subprocess.Popen[bytes]] = []
         program = toolchain.ensure(["opa"])["opa"]
-        self._start([program, *arguments.opa_arguments(self.files, f"127.0.0.1:{opa_port}")])
+        self._start([program, *containers.opa_arguments(self.files, f"127.0.0.1:{opa_port}")])
         eventually(lambda: self.opa.policies() is not None, "OPA answers")
 
     def sync(self, *arguments: str) -> subprocess.Popen[bytes]:

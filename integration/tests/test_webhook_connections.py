@@ -21,7 +21,7 @@ from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.manifests import render_objects
 from fairlead.kube import clients
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.operations import deploy
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -49,7 +49,7 @@ def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: 
         for each in spec["containers"]
     }
     asked = "proxy" if sidecar in sidecars.BESIDE_OPA else sidecar
-    assert 90 < sleeps[asked] == arguments.DRAIN
+    assert 90 < sleeps[asked] == containers.DRAIN
     if sidecar == "sync":  # OPA asks it until it ends
         assert sleeps["proxy"] < sleeps["opa"] < sleeps[sidecar]
     elif sidecar == "kube-mgmt":  # it would report an OPA that ends before it

@@ -20,7 +20,7 @@ from fairlead.deployment.names import OPA_ENGINE
 from fairlead.kube import clients
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.opa.api import OpaApi
 from fairlead.operations import up
 from fairlead.pki.certificates import CA
@@ -84,7 +84,7 @@ class Ground:
         self.cluster.start_server(
             name,
             argv,
-            env=arguments.OPA_ENVIRONMENT,
+            env=containers.OPA_ENVIRONMENT,
             ready=f"https://{address}/health",
             ca=self.tls / "ca.crt",
             deadline=DEADLINE,

@@ -7,7 +7,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import atomic_files
-from fairlead.deployment import pod_sizes
+from fairlead.deployment import review_limits
 from fairlead.policy import generated
 from lab import pictures, project_tables
 from lab.engines import golden, matrix
@@ -26,7 +26,7 @@ def command(picture: bool, output: str) -> None:
     """
     pairs = golden.texts()
     outdated = generated.outdated(
-        {**project_tables.texts(), **matrix.texts(), **pod_sizes.texts(), **pairs}
+        {**project_tables.texts(), **matrix.texts(), **review_limits.texts(), **pairs}
     )
     atomic_files.write_all(outdated)
     superfluous = golden.superfluous(pairs)

@@ -13,7 +13,7 @@ from fairlead import engines
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
-from fairlead.policy import loading
+from fairlead.policy import fairlead_yaml
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -27,14 +27,14 @@ def texts() -> Mapping[Path, str]:
     """The files of all pairs, and what they should hold. Raises InputError."""
     return {
         settings_file.with_name(name): text
-        for settings_file in sorted(folder().glob(f"*/{loading.FILE}"))
-        for name, text in _texts(loading.load(settings_file))
+        for settings_file in sorted(folder().glob(f"*/{fairlead_yaml.FILE}"))
+        for name, text in _texts(fairlead_yaml.load(settings_file))
     }
 
 
 def superfluous(expected: Mapping[Path, str]) -> list[Path]:
     """The files of the pairs that are not among the expected ones."""
-    present = (path for path in folder().glob("*/*") if path.name != loading.FILE)
+    present = (path for path in folder().glob("*/*") if path.name != fairlead_yaml.FILE)
     return sorted(path for path in present if path not in expected)
 
 

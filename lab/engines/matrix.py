@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.engines.base import Engine
 from fairlead.policy import cases
@@ -24,7 +24,7 @@ _BEGIN, _END = "<!-- made by `make generate`: conformance -->", "<!-- end -->"
 def texts() -> Mapping[Path, str]:
     """The page with the table, and what it should hold. Raises InputError."""
     page = paths.root() / "docs" / "engines.md"
-    text = files.read_text(page)
+    text = yaml_files.read_text(page)
     every = [*load(()), WebhookEngine(), CelEngine(), GatekeeperEngine(), KyvernoEngine()]
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)

@@ -26,9 +26,9 @@ from lab.engines.cel import CelEngine
 from lab.engines.live import clusters
 from lab.engines.live.scene import Scene
 from lab.fuzz import completion, disagreements
-from lab.fuzz.batches import BATCH, Batch, batches
 from lab.fuzz.completion import Completed, plain
 from lab.fuzz.disagreements import Answer
+from lab.fuzz.engine_batches import BATCH, Batch, batches
 from lab.fuzz.search import Search, Violation, drawn, search
 
 _AT_ONCE = 200

@@ -14,7 +14,7 @@ from fairlead.settings.models import Settings
 from lab.engines.live.answers import carry
 from lab.engines.live.scene import SETUP_USER, Scene
 from lab.fuzz import acceptable
-from lab.fuzz.batches import Batch
+from lab.fuzz.engine_batches import Batch
 
 # What API servers write into stored objects, and controllers some time later.
 _METADATA = ("uid", "creationTimestamp", "managedFields", "generation", "resourceVersion")

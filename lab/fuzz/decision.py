@@ -30,7 +30,7 @@ from fairlead.policy import bundles, tables
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
-from lab.fuzz import pool_requests
+from lab.fuzz import engine_pool_requests
 from lab.fuzz.search import Search, search
 
 EXAMPLES = 100_000
@@ -156,14 +156,14 @@ def run(
 
 
 def _asked() -> st.SearchStrategy[Asked]:
-    settings = pool_requests.settings().map(_of_placement)
-    reviews = pool_requests.reviews()
+    settings = engine_pool_requests.settings().map(_of_placement)
+    reviews = engine_pool_requests.reviews()
     left = reviews.map(_left_to_pool)
     return st.builds(
         Asked,
         settings=settings,
         review=st.one_of(reviews, left, left, _malformed()),
-        labels=pool_requests.labels(),
+        labels=engine_pool_requests.labels(),
         replicated=st.sampled_from((True, True, True, False)),
     )
 
@@ -192,7 +192,7 @@ def _kind(review: Mapping[str, Any]) -> str:
 @st.composite
 def _malformed(draw: st.DrawFn) -> dict[str, Any]:
     """A review with an odd value in the place of some others."""
-    review: dict[str, Any] = copy.deepcopy(draw(pool_requests.reviews()))
+    review: dict[str, Any] = copy.deepcopy(draw(engine_pool_requests.reviews()))
     for *path, last in draw(st.lists(st.sampled_from(_SPOTS), min_size=1, max_size=2)):
         parent: Any = review
         for key in path:

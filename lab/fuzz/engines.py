@@ -22,7 +22,7 @@ from fairlead.engines.python import decisions
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import ENGINES, agreement
-from lab.fuzz.batches import BATCH, Asked, Batch, batches
+from lab.fuzz.engine_batches import BATCH, Asked, Batch, batches
 from lab.fuzz.search import Search, Violation, search
 
 _SHARE = 5

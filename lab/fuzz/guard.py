@@ -1,5 +1,6 @@
-"""Fuzzes OPA's authz policy by saved, plain and random requests (api_requests.py), and checks that
-OPA answers only what the contract allows.
+"""Fuzzes OPA's authz policy by saved, plain and random requests (guard_requests.py).
+
+OPA may answer only what the contract allows.
 
 The contract (docs/security.md): without a token, `POST /`, also with the query
 `timeout=<n>s`, `GET /health` and `GET /health/ready`; with a valid token as `Authorization:
@@ -47,8 +48,8 @@ from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import scoped_requests
-from lab.fuzz.api_requests import READS, Request, plain, requests
 from lab.fuzz.client import Client, Http1, Http2, Response
+from lab.fuzz.guard_requests import READS, Request, plain, requests
 from lab.fuzz.search import Search, Violation, search
 from lab.fuzz.server import AuthzPolicy, Opa, running
 from lab.fuzz.spellings import decoded_path, plain_spelling

@@ -24,7 +24,7 @@ import jsonpointer
 
 from fairlead.kube import admission_reviews
 from fairlead.settings.models import Pool, Settings
-from lab.fuzz.bodies import LABEL, NAMESPACES, shallow
+from lab.fuzz.review_bodies import LABEL, NAMESPACES, shallow
 from lab.fuzz.search import Violation
 
 _LONGEST_UID = 256

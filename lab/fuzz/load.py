@@ -33,9 +33,9 @@ from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.fuzz import limits
-from lab.fuzz.bodies import NAMESPACES
 from lab.fuzz.bystanders import Bystander
-from lab.fuzz.costly_requests import Attack, attacks
+from lab.fuzz.load_requests import Attack, attacks
+from lab.fuzz.review_bodies import NAMESPACES
 from lab.fuzz.search import Search, Violation, search
 from lab.fuzz.server import Opa, running
 from lab.fuzz.sites import Alone, OnCluster, Site

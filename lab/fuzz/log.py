@@ -17,7 +17,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.policy import policy_files
@@ -109,7 +109,7 @@ def run(
         return ""
 
     search(_events(), remember, examples=examples, seed=seed, name="log", progress=progress)
-    module = spoil(files.read_text(policy_files.builtin() / policy_files.LOG))
+    module = spoil(yaml_files.read_text(policy_files.builtin() / policy_files.LOG))
     outcomes: Counter[str] = Counter()
     different: list[Mapping[str, Any]] = []
     for start in range(0, len(drawn), _AT_ONCE):

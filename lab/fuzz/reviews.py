@@ -21,17 +21,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.progress import Progress
-from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.policy import staging
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings, Toleration
 from lab.fuzz import limits
-from lab.fuzz.bodies import LABEL, NAMESPACES, Body, bodies, shallow
 from lab.fuzz.client import Http1, Response
 from lab.fuzz.judgement import Judgement, Number, as_list, as_object
+from lab.fuzz.review_bodies import LABEL, NAMESPACES, Body, bodies, shallow
 from lab.fuzz.search import Search, Violation, search
 from lab.fuzz.server import Opa, running
 
@@ -126,7 +126,7 @@ class _Target:
         """Raises Violation if the sample review is not decided correctly. Then further examples
         would show nothing.
         """
-        sample = files.read_json(paths.root() / "testdata" / "review.json")
+        sample = yaml_files.read_json(paths.root() / "testdata" / "review.json")
         if (outcome := self.check(Body(json.dumps(sample).encode()))) != "allowed: pod placed":
             raise Violation(f"the sample review is not placed, but {outcome}")
 
@@ -202,7 +202,7 @@ def _read(body: Body) -> Any:
         try:
             unpacked = zlib.decompressobj(wbits=31)
             content = unpacked.decompress(content, 2)
-            # API servers send none: see fairlead.opa.arguments
+            # API servers send none: see fairlead.opa.containers
             if len(content) > 1 or not unpacked.eof or unpacked.unused_data:
                 return _NoJson()
         except zlib.error:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from fairlead.settings.services import SCOPES
-from lab.fuzz.api_requests import (
+from lab.fuzz.guard_requests import (
     BODIES,
     HARMLESS,
     METHODS,

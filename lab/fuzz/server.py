@@ -14,7 +14,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment import credentials
 from fairlead.deployment.credentials import Credentials, fresh_token
 from fairlead.deployment.names import NAMESPACE, POLICIES
-from fairlead.opa import arguments, cli
+from fairlead.opa import cli, containers
 from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.opa.errors import PolicyRejected
 from fairlead.policy import bundles, policy_files
@@ -47,11 +47,11 @@ class Opa:
         proxied: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.files = arguments.Files(*(folder / name for name in ("tls", "authz", "token")))
+        self.files = containers.Files(*(folder / name for name in ("tls", "authz", "token")))
         self.log = folder / "opa.log"
         self.proxied = proxied
         self._bundle, self._data, self._authz, self._flags = bundle, data, authz, flags
-        self._environment = arguments.OPA_ENVIRONMENT | dict(environment or {})
+        self._environment = containers.OPA_ENVIRONMENT | dict(environment or {})
         made = Credentials.fresh(credentials.LOOPBACK)
         self.tokens = [made.token]
         """The valid tokens. Earlier ones are in `retired`, the oldest first."""
@@ -117,15 +117,15 @@ class Opa:
     def launch(self) -> None:
         """Start it, and wait until it answers. Raises FairleadError."""
         own, address = (f"{host}:{port}" for host, port in (self._own_address, self.address))
-        flags = [*arguments.opa_arguments(self.files, own), *self._flags]
+        flags = [*containers.opa_arguments(self.files, own), *self._flags]
         if self.http2:
             flags += ["--h2c", f"--addr=http://{self.http2[0]}:{self.http2[1]}"]
         programs = toolchain.ensure(["opa", *([toolchain.PROXY] if self.proxied else [])])
         self._process = self._run([str(programs["opa"]), *flags], self._environment)
         if self.proxied:
-            flags = arguments.proxy_arguments(self.files, own, address)
+            flags = containers.proxy_arguments(self.files, own, address)
             self._proxy = self._run(
-                [str(programs[toolchain.PROXY]), *flags], arguments.PROXY_ENVIRONMENT
+                [str(programs[toolchain.PROXY]), *flags], containers.PROXY_ENVIRONMENT
             )
         api = self.api()
         try:

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.kube import clients
 from fairlead.settings.models import Settings
-from lab.fuzz import costly_requests
+from lab.fuzz import load_requests
 from lab.fuzz.bystanders import Ask
 from lab.fuzz.client import Headers, Http1
-from lab.fuzz.costly_requests import Attack
+from lab.fuzz.load_requests import Attack
 from lab.fuzz.server import Opa
 
 ATTACKER = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
@@ -55,7 +55,7 @@ class Site(Protocol):
     """The target of attacks, with its ordinary users."""
 
     ways: Sequence[str]
-    """The keys of costly_requests.WAYS that it supports."""
+    """The keys of load_requests.WAYS that it supports."""
 
     timed: Sequence[str]
     """The bystanders that wait only for OPA, as an API server does."""
@@ -79,7 +79,7 @@ class Site(Protocol):
 class Alone:
     """A single OPA without a cluster."""
 
-    ways: Sequence[str] = costly_requests.OPA_ALONE
+    ways: Sequence[str] = load_requests.OPA_ALONE
     timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, opa: Opa) -> None:
@@ -108,7 +108,7 @@ class Alone:
 class OnCluster:
     """An embedded cluster. Its first OPA and sidecar are attacked."""
 
-    ways: Sequence[str] = tuple(costly_requests.WAYS)
+    ways: Sequence[str] = tuple(load_requests.WAYS)
     timed: Sequence[str] = (_REVIEWS,)
 
     def __init__(self, cluster: EmbeddedCluster, settings: Settings) -> None:
@@ -209,7 +209,7 @@ class _Reviews:
 
     def __init__(self, address: tuple[str, int], ca: Path, namespace: str) -> None:
         self._client = Http1(address, ca)
-        review = files.read_json(paths.root() / "testdata" / "review.json")
+        review = yaml_files.read_json(paths.root() / "testdata" / "review.json")
         review["request"]["namespace"] = namespace
         self._body = json.dumps(review).encode()
 

@@ -25,10 +25,10 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.commands.fuzz import command
 from lab.fuzz import guard, limits, load, reviews, scoped_requests
-from lab.fuzz.api_requests import Request
-from lab.fuzz.bodies import Body
 from lab.fuzz.client import Response
-from lab.fuzz.costly_requests import WAYS, Attack
+from lab.fuzz.guard_requests import Request
+from lab.fuzz.load_requests import WAYS, Attack
+from lab.fuzz.review_bodies import Body
 from lab.fuzz.search import Violation
 
 SEED = 1

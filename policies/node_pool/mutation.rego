@@ -1,5 +1,6 @@
-# The patch of a pod or a DaemonSet's template. It adds what is missing of the assignment, and removes what an earlier
-# decision added and the pool no longer gives. Without a pool, the assignment is empty.
+# The patch of a pod or a DaemonSet's template, unless the request is an ordinary one: `ordinary.rego` answers most. The patch
+# adds what is missing of the assignment, and removes what an earlier decision added and the pool no longer gives. Without a
+# pool, the assignment is empty.
 package node_pool
 
 import data.lib.pod_specs

@@ -76,7 +76,7 @@ reduced if {
 changes if not input.changes == false
 
 # METADATA
-# description: Why an object that changes is refused (tools/fairlead/deployment/pod_sizes.py).
+# description: Why an object that changes is refused (tools/fairlead/deployment/review_limits.py).
 too_large := concat("", [
 	"it has more than 10000 entries in its lists and maps (env, args, labels, tolerations and all others), or more than 1000 ",
 	"containers and volumes: Fairlead places no object of that size. Make it smaller, for example by envFrom or a mounted ",

@@ -181,7 +181,7 @@ func FuzzReduced(f *testing.F) {
 }
 
 // TestSizesOfTheFile writes the sizes of the objects in a file of lines `group/Kind object`: test_proxy_sizes.py compares
-// them with those that pod_sizes.py counts.
+// them with those that review_limits.py counts.
 func TestSizesOfTheFile(t *testing.T) {
 	text, err := os.ReadFile(os.Getenv("FAIRLEAD_OBJECTS"))
 	if err != nil {

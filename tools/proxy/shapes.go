@@ -12,7 +12,7 @@ import (
 var shapesJSON []byte
 
 // limits are what an object may have, and the shapes by which that is counted. `make generate` writes them from
-// tools/fairlead/deployment/pod_sizes.yaml.
+// tools/fairlead/deployment/review_limits.yaml.
 var limits = mustRead(shapesJSON)
 
 type bounds struct {
@@ -46,7 +46,7 @@ func mustRead(text []byte) bounds {
 	return read
 }
 
-// UnmarshalJSON reads a shape as pod_sizes.yaml has it: null for a list or map of which only the entries count, an object
+// UnmarshalJSON reads a shape as review_limits.yaml has it: null for a list or map of which only the entries count, an object
 // for an object with such fields, a list with the shape of the elements and perhaps "parts", or "all".
 func (s *shape) UnmarshalJSON(text []byte) error {
 	switch text[0] {

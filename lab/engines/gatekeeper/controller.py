@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common import atomic_files, files
+from fairlead.common import atomic_files, yaml_files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.gatekeeper import installation
@@ -47,7 +47,7 @@ def definitions(progress: Progress) -> list[dict[str, Any]]:
     return [
         document.value
         for path in sorted(folder.glob("*.yaml"))
-        for document in files.read_yaml(path)
+        for document in yaml_files.read_yaml(path)
     ]
 
 

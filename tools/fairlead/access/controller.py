@@ -21,11 +21,11 @@ from prometheus_client import CollectorRegistry
 from fairlead.access import bindings, instants, statuses
 from fairlead.access.bindings import Key, Object, goes, kind_of, owner_uid
 from fairlead.access.decisions import Decision, Decisions
+from fairlead.access.due_work import LOOK, DueWork
 from fairlead.access.granting import Granting, NotGranted
 from fairlead.access.instants import SECOND
 from fairlead.access.metrics import Metrics
 from fairlead.access.state import State
-from fairlead.access.timetable import LOOK, Timetable
 from fairlead.access.trail import Trail, described, former, lost
 from fairlead.deployment.names import ACCESS
 from fairlead.keeper.lease import Lease, Lost, Pace
@@ -68,7 +68,7 @@ class Controller:
     """Carries out the decisions about transient bindings. Of several replicas, the one that holds
     the Lease does so; the others watch, and are ready to take over.
 
-    Two timetables keep what must not wait for OPA apart from what has to: `ends` takes bindings
+    Two queues keep what must not wait for OPA apart from what has to: `ends` takes bindings
     away by the time that is written into them, `asks` has OPA decide.
     """
 
@@ -84,8 +84,8 @@ class Controller:
         )
         self._granting = Granting(self._api, recheck=options.recheck, check=self._lease.check)
         self._trail = Trail(self._api)
-        self._asks = Timetable("asking about", self._ask, threads=_ASKING, longest=2.0)
-        self._ends = Timetable("ending", self._end, threads=_ENDING, longest=0.5)
+        self._asks = DueWork("asking about", self._ask, threads=_ASKING, longest=2.0)
+        self._ends = DueWork("ending", self._end, threads=_ENDING, longest=0.5)
         self._state = State(self._look)
         self._metrics = Metrics(registry, self._state, self._leading)
         self._watches = [

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from fairlead.admission import reduced_reviews, webhook_matcher
 from fairlead.admission.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, switches
+from fairlead.deployment import disabled_objects, manifests
 from fairlead.deployment.names import PART_OF, WEBHOOKS
 from fairlead.deployment.webhooks import INTENTS
 from fairlead.policy.policy_set import PolicySet
@@ -238,8 +238,9 @@ def _reason(request: Mapping[str, Any], verdict: Verdict) -> str:
         name = request.get("namespace") or request.get("name")
         return _of_namespace(f'namespace "{name}"', verdict.requirements)
     if verdict.by == webhook_matcher.OBJECT_SELECTOR:
-        if any(requirement.key == switches.MARK for requirement in verdict.requirements):
-            return f"{switches.intent_of(verdict.webhook)} is disabled: `fairlead enable` ends this"
+        if any(requirement.key == disabled_objects.MARK for requirement in verdict.requirements):
+            intent = disabled_objects.intent_of(verdict.webhook)
+            return f"{intent} is disabled: `fairlead enable` ends this"
         return _of_labels("the object", verdict.requirements)
     if verdict.condition:
         return f"matchCondition {verdict.condition} is false"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.deployment import pod_sizes
+from fairlead.deployment import review_limits
 
 _REVIEW = {"apiVersion": "fairlead.dev/v1", "kind": "ReducedReview"}
 _OBJECTS = ("object", "oldObject")
@@ -20,12 +20,12 @@ def reduced(review: Any) -> Any:
         return review
     path = f"{kind.get('group') or ''}/{kind.get('kind')}"
     objects = {name: request[name] for name in _OBJECTS if name in request}
-    if not any(pod_sizes.is_too_large(path, manifest) for manifest in objects.values()):
+    if not any(review_limits.is_too_large(path, manifest) for manifest in objects.values()):
         return review
     new, old = (objects.get(name) for name in _OBJECTS)
     return {
         **_REVIEW,
-        "changes": pod_sizes.changes(request.get("operation"), new, old),
+        "changes": review_limits.changes(request.get("operation"), new, old),
         "request": {**request, **{name: _names(manifest) for name, manifest in objects.items()}},
     }
 
@@ -33,7 +33,9 @@ def reduced(review: Any) -> Any:
 def _names(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    names = pod_sizes.part(value, ("apiVersion", "kind", "metadata"))
+    names = review_limits.part(value, ("apiVersion", "kind", "metadata"))
     if "metadata" in names:
-        names["metadata"] = pod_sizes.part(names["metadata"], ("name", "namespace", "generateName"))
+        names["metadata"] = review_limits.part(
+            names["metadata"], ("name", "namespace", "generateName")
+        )
     return names

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
-from fairlead.kube import admission_reviews, review_files
+from fairlead.kube import admission_reviews, manifest_files
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
     )
 
 
-def documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
+def documents(paths: Sequence[Path]) -> tuple[list[yaml_files.Document], int]:
     """The AdmissionReviews and manifests of files, folders and standard input, each file once, and
     the number of documents in folders that are neither. Raises InputError.
     """
-    collected: list[files.Document] = []
+    collected: list[yaml_files.Document] = []
     skipped = 0
     read_files: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            in_folder, skipped_here = review_files.read_folder(path)
+            in_folder, skipped_here = manifest_files.read_folder(path)
             skipped += skipped_here
         else:
-            in_folder = review_files.read(path)
+            in_folder = manifest_files.read(path)
         # A file may be named twice, by itself and by its folder.
         places = {file: file.resolve() for file in {document.path for document in in_folder}}
         collected += [document for document in in_folder if places[document.path] not in read_files]
@@ -114,7 +114,9 @@ def documents(paths: Sequence[Path]) -> tuple[list[files.Document], int]:
     return collected, skipped
 
 
-def _request(document: files.Document, namespace: str | None, operation: str | None) -> Request:
+def _request(
+    document: yaml_files.Document, namespace: str | None, operation: str | None
+) -> Request:
     value, path = document.value, document.path
     manifest = not admission_reviews.is_review(value)
     review = (
@@ -159,9 +161,9 @@ def _given(
     return review
 
 
-def _described(documents: Sequence[files.Document]) -> dict[str, Any]:
+def _described(documents: Sequence[yaml_files.Document]) -> dict[str, Any]:
     """The namespaces of which there are manifests, name -> object."""
-    described: dict[str, tuple[Mapping[str, str], files.Document]] = {}
+    described: dict[str, tuple[Mapping[str, str], yaml_files.Document]] = {}
     for document in documents:
         value = document.value
         metadata = value.get("metadata") or {}
@@ -187,6 +189,6 @@ def _namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": dict(labels)}}
 
 
-def _place(document: files.Document) -> str:
+def _place(document: yaml_files.Document) -> str:
     line = document.line(())
     return f"{document.path}:{line}" if line else str(document.path)

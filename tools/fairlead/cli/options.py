@@ -19,7 +19,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.engine_names import ENGINES
 from fairlead.deployment.sidecars import BESIDE_OPA
-from fairlead.policy import loading, parameter_rules
+from fairlead.policy import fairlead_yaml, parameter_rules
 from fairlead.policy.policy_files import PolicyFiles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -218,7 +218,7 @@ def load(settings_file: Path | None) -> Settings:
     InputError, UsageError.
     """
     with out.progress() as progress:
-        settings = loading.load(settings_file, parameter_rules.rules(progress))
+        settings = fairlead_yaml.load(settings_file, parameter_rules.rules(progress))
     _note(settings_file)
     return settings
 
@@ -239,13 +239,13 @@ def load_examples(settings_file: Path | None, folder: Path | None) -> PolicySet:
 
 def _read(settings_file: Path | None) -> tuple[Settings, PolicyFiles]:
     with out.progress() as progress:
-        settings, files = loading.read(settings_file, parameter_rules.rules(progress))
+        settings, files = fairlead_yaml.read(settings_file, parameter_rules.rules(progress))
     _note(settings_file)
     return settings, files
 
 
 def _note(settings_file: Path | None) -> None:
-    file = loading.find(settings_file)
+    file = fairlead_yaml.find(settings_file)
     if file is not None:
         out.note(f"settings: {paths.shown(file)}")
 

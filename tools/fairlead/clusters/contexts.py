@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.common import atomic_files, files, paths
+from fairlead.common import atomic_files, paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
 
 _COPY = "kubeconfig"
@@ -168,7 +168,7 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
     }
     current = None
     for source in sources:
-        document = files.read_yaml(source)[0].value
+        document = yaml_files.read_yaml(source)[0].value
         if not isinstance(document, dict):
             raise InputError(source, "is not a kubeconfig: name another file by --kubeconfig")
         current = current or document.get("current-context")

@@ -12,7 +12,7 @@ from fairlead.clusters.pod_deployment import PodDeployment
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import OPA
 from fairlead.kube import clients
-from fairlead.opa.arguments import UNROUTED
+from fairlead.opa.containers import UNROUTED
 
 
 class OpaDeployment(PodDeployment):

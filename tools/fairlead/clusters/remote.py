@@ -33,7 +33,7 @@ from fairlead.deployment.names import (
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.policy.policy_set import PolicySet
 
 _SILENCE = 24 * 3600.0
@@ -102,7 +102,7 @@ class RemoteCluster:
         """Every OPA whose container runs."""
         return [
             OpaServer(url, self._ca(), pod=name, engine=self.sidecar.engine)
-            for name, url in self._urls(self._decider, arguments.OPA_PORT)
+            for name, url in self._urls(self._decider, containers.OPA_PORT)
         ]
 
     def sidecars(self) -> Sequence[Server]:
@@ -110,12 +110,12 @@ class RemoteCluster:
         sidecar = self.sidecar
         if not sidecar.look_up:
             return []
-        urls = self._urls(sidecar.name, arguments.SYNC_PORT)
+        urls = self._urls(sidecar.name, containers.SYNC_PORT)
         return [Server(url, self._ca(), pod=name) for name, url in urls]
 
     def access_controllers(self) -> Sequence[Server]:
         """Every controller whose container runs."""
-        urls = self._urls(_CONTROLLER, arguments.SYNC_PORT, self._access)
+        urls = self._urls(_CONTROLLER, containers.SYNC_PORT, self._access)
         return [Server(url, self._ca(), pod=name) for name, url in urls]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:

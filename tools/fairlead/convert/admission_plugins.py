@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.convert import pod_node_selector, pod_toleration_restriction
 from fairlead.convert.findings import Findings, Origin, origin_of
@@ -57,7 +57,7 @@ class Plugins:
             or kind == ("apiserver.config.k8s.io", "AdmissionConfiguration")
         )
 
-    def collect(self, document: files.Document, findings: Findings) -> None:
+    def collect(self, document: yaml_files.Document, findings: Findings) -> None:
         """Add what the document says. Raises InputError."""
         if name := _plugin_of(document.value):
             self._collect_file(name, document, origin_of(document))
@@ -66,7 +66,7 @@ class Plugins:
         else:
             self._collect_admission(document, findings)
 
-    def _collect_namespace(self, document: files.Document, findings: Findings) -> None:
+    def _collect_namespace(self, document: yaml_files.Document, findings: Findings) -> None:
         metadata = document.parse(_Namespace).metadata
         origin = origin_of(document)
         name = metadata.name
@@ -86,19 +86,19 @@ class Plugins:
         for plugin in self._plugins.values():
             plugin.collect_namespace(document, name, metadata.annotations or {}, origin)
 
-    def _collect_admission(self, document: files.Document, findings: Findings) -> None:
+    def _collect_admission(self, document: yaml_files.Document, findings: Findings) -> None:
         origin = origin_of(document)
         for number, plugin in enumerate(document.parse(_AdmissionConfiguration).plugins):
             if plugin.name not in self._plugins:
                 findings.leave_out(origin, f"the plugin {plugin.name} is not read: keep it")
             elif plugin.configuration is not None:
                 part = document.part(["plugins", number, "configuration"])
-                plugin_document = files.Document(document.path, plugin.configuration, part)
+                plugin_document = yaml_files.Document(document.path, plugin.configuration, part)
                 self._collect_file(plugin.name, plugin_document, origin)
             elif plugin.path:
                 self._elsewhere.append((origin, plugin.name, plugin.path))
 
-    def _collect_file(self, name: str, document: files.Document, origin: Origin) -> None:
+    def _collect_file(self, name: str, document: yaml_files.Document, origin: Origin) -> None:
         plugin = self._plugins[name]
         if plugin.file:
             raise InputError(

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
 from fairlead.convert import gatekeeper, kyverno
@@ -24,9 +24,9 @@ from fairlead.convert.findings import (
 )
 from fairlead.convert.pools import Pools, compile_pools
 from fairlead.convert.reading import read
-from fairlead.policy import intents, loading, parameter_rules
+from fairlead.policy import fairlead_yaml, intents, parameter_rules
+from fairlead.policy.fairlead_yaml import Given
 from fairlead.policy.intents import Intent
-from fairlead.policy.loading import Given
 
 _LONGEST = 40
 """The most characters of the name of an instance, which is a part of names of webhooks."""
@@ -70,8 +70,8 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
     pools = compile_pools(findings)
     settings = _settings(findings, pools, progress)
     text = _text(settings, pools, findings)
-    (parsed,) = files.parse_yaml(text, Path(loading.FILE))
-    loading.parse(parsed)
+    (parsed,) = yaml_files.parse_yaml(text, Path(fairlead_yaml.FILE))
+    fairlead_yaml.parse(parsed)
     return Conversion(
         settings=settings,
         text=text,

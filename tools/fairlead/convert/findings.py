@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.common import files
-from fairlead.common.files import Location
+from fairlead.common import yaml_files
+from fairlead.common.yaml_files import Location
 from fairlead.settings.models import Exempt, Toleration
 from fairlead.settings.selectors import Selector
 
@@ -129,7 +129,7 @@ class Findings:
         self.differences += [text for text in sentences if text not in self.differences]
 
 
-def origin_of(document: files.Document, part: str = "", at: Location = ()) -> Origin:
+def origin_of(document: yaml_files.Document, part: str = "", at: Location = ()) -> Origin:
     """The origin of a document, which is an object of Kubernetes or a configuration file, or that
     of the `part` of it that stands `at` a place.
     """

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.common import files
-from fairlead.convert import constraints
+from fairlead.common import yaml_files
+from fairlead.convert import gatekeeper_constraints
 from fairlead.convert.findings import (
     REPLACED,
     Assignment,
@@ -98,14 +98,14 @@ def concerns(value: dict[str, Any]) -> bool:
     return f".{group_of(value)}".endswith(".gatekeeper.sh")
 
 
-def collect(document: files.Document, findings: Findings) -> None:
+def collect(document: yaml_files.Document, findings: Findings) -> None:
     """Add what an object of Gatekeeper says. Raises InputError."""
     kind, group = document.value["kind"], group_of(document.value)
     origin = origin_of(document)
     try:
         if group == _MUTATORS and kind in ("Assign", "ModifySet"):
             _collect_mutator(document, findings)
-        elif group == _CONSTRAINTS and kind in constraints.CONSTRAINTS:
+        elif group == _CONSTRAINTS and kind in gatekeeper_constraints.CONSTRAINTS:
             _collect_constraint(document, findings)
         elif group == _MUTATORS:
             raise Untakable(f"{kind} changes other things than the placement: keep Gatekeeper")
@@ -115,7 +115,7 @@ def collect(document: files.Document, findings: Findings) -> None:
             )
         elif group != _TEMPLATES:
             raise Untakable("it configures Gatekeeper, and Fairlead has no counterpart")
-        elif _defines(document.value) not in constraints.CONSTRAINTS:
+        elif _defines(document.value) not in gatekeeper_constraints.CONSTRAINTS:
             raise Untakable("its Rego is not read: write a policy (fairlead new policy NAME)")
     except Untakable as error:
         findings.leave_out(origin, str(error))
@@ -129,7 +129,7 @@ def _defines(template: dict[str, Any]) -> str:
     return str(value)
 
 
-def _collect_mutator(document: files.Document, findings: Findings) -> None:
+def _collect_mutator(document: yaml_files.Document, findings: Findings) -> None:
     origin = origin_of(document)
     spec = document.parse(_Mutator).spec
     if fields := unknown(spec) or unknown(spec.parameters):
@@ -159,7 +159,7 @@ def _collect_mutator(document: files.Document, findings: Findings) -> None:
     findings.placements += [Placement(origin, target, assignment) for target in selected_targets]
 
 
-def _assignment(document: files.Document, spec: _MutatorSpec) -> Assignment:
+def _assignment(document: yaml_files.Document, spec: _MutatorSpec) -> Assignment:
     """What a mutator gives a pod. Raises Untakable, InputError."""
     steps = _steps(spec.location)
     if document.value["kind"] == "ModifySet":
@@ -239,7 +239,7 @@ def _any(values: Sequence[str], expected: str) -> bool:
     return expected in values or "*" in values
 
 
-def _collect_constraint(document: files.Document, findings: Findings) -> None:
+def _collect_constraint(document: yaml_files.Document, findings: Findings) -> None:
     origin = origin_of(document)
     constraint = document.parse(_Constraint)
     spec, match = constraint.spec, constraint.spec.match
@@ -250,14 +250,16 @@ def _collect_constraint(document: files.Document, findings: Findings) -> None:
         if document.value["kind"] != "K8sRequiredLabels":
             raise Untakable("match.scope Cluster: it is about no object of a namespace")
     _whole(match)
-    part = files.Document(document.path, spec.parameters, document.part(["spec", "parameters"]))
+    part = yaml_files.Document(
+        document.path, spec.parameters, document.part(["spec", "parameters"])
+    )
     kinds = [
         (group, kind)
         for entry in match.kinds or [_Kinds()]
         for group in entry.api_groups
         for kind in entry.kinds
     ]
-    result = constraints.parameters(document.value["kind"], part, kinds)
+    result = gatekeeper_constraints.parameters(document.value["kind"], part, kinds)
     excluded = match.excluded_namespaces or []
     check_names(excluded)
     instance = Instance(

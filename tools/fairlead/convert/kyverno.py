@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.convert import patches
 from fairlead.convert.findings import (
     REPLACED,
@@ -82,7 +82,7 @@ def concerns(value: dict[str, Any]) -> bool:
     return f".{group_of(value)}".endswith(".kyverno.io")
 
 
-def collect(document: files.Document, findings: Findings) -> None:
+def collect(document: yaml_files.Document, findings: Findings) -> None:
     """Add what an object of Kyverno says. Raises InputError."""
     kind, group = document.value["kind"], group_of(document.value)
     origin = origin_of(document)
@@ -134,7 +134,7 @@ def _not_in_force(spec: _Spec) -> str | None:
     return None
 
 
-def _patched(document: files.Document, number: int, rule: _Rule) -> Patched:
+def _patched(document: yaml_files.Document, number: int, rule: _Rule) -> Patched:
     """What a rule gives pods. Raises Untakable, InputError."""
     for key in unknown(rule, *_SAY_NOTHING):
         if key in _NO_RULES:

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from fairlead.common import files, mistakes
+from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
-from fairlead.common.files import Location
+from fairlead.common.yaml_files import Location
 from fairlead.convert.findings import Assignment
 from fairlead.convert.reading import node_selector, tolerations
 from fairlead.convert.targets import Untakable
@@ -39,7 +39,7 @@ class Patched:
         return Assignment(self.node_selector, self.tolerations, self.closed)
 
 
-def merged(document: files.Document, at: Location, patch: Mapping[str, Any]) -> Patched:
+def merged(document: yaml_files.Document, at: Location, patch: Mapping[str, Any]) -> Patched:
     """What a patchStrategicMerge gives. Raises Untakable, InputError."""
     result = Patched()
     for key, value, location, _ in _entries(patch, at):
@@ -51,7 +51,7 @@ def merged(document: files.Document, at: Location, patch: Mapping[str, Any]) -> 
 
 
 def _merge_spec(
-    document: files.Document, at: Location, spec: Mapping[str, Any], result: Patched
+    document: yaml_files.Document, at: Location, spec: Mapping[str, Any], result: Patched
 ) -> None:
     for key, value, location, added in _entries(spec, at):
         if key == "nodeSelector" and isinstance(value, dict):
@@ -85,7 +85,7 @@ def _entries(
         yield added[1] if added else key, value, (*at, key), bool(added)
 
 
-def applied(document: files.Document, at: Location, text: str) -> Patched:
+def applied(document: yaml_files.Document, at: Location, text: str) -> Patched:
     """What patchesJson6902 give, a list of operations as text. Raises Untakable, InputError."""
     result = Patched()
     for number, operation in enumerate(_operations(document, at, text)):
@@ -99,9 +99,9 @@ def applied(document: files.Document, at: Location, text: str) -> Patched:
     return result
 
 
-def _operations(document: files.Document, at: Location, text: str) -> list[Any]:
+def _operations(document: yaml_files.Document, at: Location, text: str) -> list[Any]:
     try:
-        operations = files.yaml_value(text)
+        operations = yaml_files.yaml_value(text)
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         problem = f"{mistakes.path(tuple(at))} is not valid YAML"
         raise InputError(document.path, problem, line=document.line(at)) from error
@@ -112,7 +112,7 @@ def _operations(document: files.Document, at: Location, text: str) -> list[Any]:
 
 
 def _apply(
-    document: files.Document, at: Location, operation: Mapping[str, Any], result: Patched
+    document: yaml_files.Document, at: Location, operation: Mapping[str, Any], result: Patched
 ) -> None:
     steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")]
     value, name = operation.get("value"), operation.get("op")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.convert.findings import (
     Assignment,
@@ -51,14 +51,18 @@ class SelectorPlugin:
         self._file: dict[str, _Entry] = {}
 
     def collect_namespace(
-        self, document: files.Document, name: str, annotations: Mapping[str, str], origin: Origin
+        self,
+        document: yaml_files.Document,
+        name: str,
+        annotations: Mapping[str, str],
+        origin: Origin,
     ) -> None:
         """Add the annotation of a namespace. Raises InputError."""
         if ANNOTATION in annotations:
             at = ["metadata", "annotations", ANNOTATION]
             self._annotated[name] = _Entry(origin, _parsed(document, at, annotations[ANNOTATION]))
 
-    def collect_file(self, document: files.Document, origin: Origin) -> None:
+    def collect_file(self, document: yaml_files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
         config = document.parse(_File).pod_node_selector_plugin_config
         for name, text in config.items():
@@ -115,7 +119,7 @@ class SelectorPlugin:
         findings.placements.append(Placement(origin, Named(name), assignment))
 
 
-def _parsed(document: files.Document, at: Sequence[str | int], text: str) -> dict[str, str]:
+def _parsed(document: yaml_files.Document, at: Sequence[str | int], text: str) -> dict[str, str]:
     """The selector `k=v,k2=v2`. Raises InputError."""
     selector: dict[str, str] = {}
     for part in text.split(",") if text else ():

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
-from fairlead.common.files import Location
+from fairlead.common.yaml_files import Location
 from fairlead.convert.findings import (
     Assignment,
     Everywhere,
@@ -72,7 +72,11 @@ class TolerationPlugin:
         self._whitelist = _Part()
 
     def collect_namespace(
-        self, document: files.Document, name: str, annotations: Mapping[str, str], origin: Origin
+        self,
+        document: yaml_files.Document,
+        name: str,
+        annotations: Mapping[str, str],
+        origin: Origin,
     ) -> None:
         """Add the annotations of a namespace. Raises InputError."""
         for part, key in ((self._default, DEFAULT), (self._whitelist, WHITELIST)):
@@ -80,7 +84,7 @@ class TolerationPlugin:
                 at = ["metadata", "annotations", key]
                 part.own[name] = (origin, _parsed(document, at, annotations[key]))
 
-    def collect_file(self, document: files.Document, origin: Origin) -> None:
+    def collect_file(self, document: yaml_files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
         config = document.parse(_File)
         for part, key, value in (
@@ -102,7 +106,7 @@ class TolerationPlugin:
             findings.differ(_DIFFERENCES)
 
 
-def _parsed(document: files.Document, at: Location, text: str) -> _Tolerations:
+def _parsed(document: yaml_files.Document, at: Location, text: str) -> _Tolerations:
     """The tolerations of an annotation. An empty text means none. Raises InputError."""
     try:
         value = json.loads(text) if text else []
@@ -113,7 +117,7 @@ def _parsed(document: files.Document, at: Location, text: str) -> _Tolerations:
     return _normal(document, at, value)
 
 
-def _normal(document: files.Document, at: Location, value: Any) -> _Tolerations:
+def _normal(document: yaml_files.Document, at: Location, value: Any) -> _Tolerations:
     """The tolerations in a list. An empty field is one that is not there. Raises InputError."""
     entries = [
         {key: part for key, part in entry.items() if part not in ("", None)}

@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from fairlead.common import files, mistakes
+from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
-from fairlead.common.files import Location
-from fairlead.kube import review_files
+from fairlead.common.yaml_files import Location
+from fairlead.kube import manifest_files
 from fairlead.settings.models import Toleration
 from fairlead.settings.selectors import Selector
 
@@ -83,26 +83,26 @@ class AnySelector(Lenient):
             raise ValueError(str(cause)) from error
 
 
-def read(paths: Sequence[Path]) -> list[files.Document]:
+def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
     """The documents of files, folders and standard input (files.STDIN), in the order of `paths`;
     each file once. Of folders, only objects of the sources and namespaces.
 
     Raises InputError if a file cannot be read, or if there is nothing to convert.
     """
-    documents: list[files.Document] = []
+    documents: list[yaml_files.Document] = []
     read_files: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            in_folder, _ = review_files.read_folder(path, extra_key=PLUGIN_FILE)
+            in_folder, _ = manifest_files.read_folder(path, extra_key=PLUGIN_FILE)
             added = [document for document in in_folder if _concerns(document.value)]
         else:
-            added = review_files.read(path, extra_key=PLUGIN_FILE)
+            added = manifest_files.read(path, extra_key=PLUGIN_FILE)
         places = {file: file.resolve() for file in {document.path for document in added}}
         documents += [document for document in added if places[document.path] not in read_files]
         read_files |= {*places.values()}
     if not any(is_policy(document.value) for document in documents):
         raise InputError(
-            ", ".join(str(files.shown(path)) for path in paths),
+            ", ".join(str(yaml_files.shown(path)) for path in paths),
             "holds nothing to convert: name files with objects of Gatekeeper or Kyverno, "
             "with namespaces that have annotations, or the configuration of PodNodeSelector or "
             "PodTolerationRestriction",
@@ -133,7 +133,7 @@ def group_of(value: dict[str, Any]) -> str:
     return str(value.get("apiVersion", "")).rpartition("/")[0]
 
 
-def node_selector(document: files.Document, at: Location, value: Any) -> dict[str, str]:
+def node_selector(document: yaml_files.Document, at: Location, value: Any) -> dict[str, str]:
     """The nodeSelector `value`, which is the part of the document `at`. Raises InputError."""
     field = mistakes.path(tuple(at))
     if not isinstance(value, dict):
@@ -147,7 +147,7 @@ def node_selector(document: files.Document, at: Location, value: Any) -> dict[st
         raise InputError(document.path, problem, line=document.line(at)) from error
 
 
-def tolerations(document: files.Document, at: Location, value: Any) -> tuple[Toleration, ...]:
+def tolerations(document: yaml_files.Document, at: Location, value: Any) -> tuple[Toleration, ...]:
     """The tolerations in the list `value`, the part of the document `at`. Raises InputError."""
     try:
         return tuple(_Tolerations.model_validate({"tolerations": value}).tolerations)

@@ -21,7 +21,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.demos import placement_crds
@@ -101,7 +101,7 @@ def folder() -> Path:
 
 def scenario(source: Path) -> Scenario:
     """The scenario in the demo.yaml of a folder. Raises InputError."""
-    (document,) = files.read_yaml(source / "demo.yaml")
+    (document,) = yaml_files.read_yaml(source / "demo.yaml")
     return document.parse(Scenario)
 
 
@@ -168,7 +168,7 @@ def _namespaces(at: Path) -> list[dict[str, object]]:
     return [
         document.value
         for path in sorted((at / _APPS).glob("*.yaml"))
-        for document in files.read_yaml(path)
+        for document in yaml_files.read_yaml(path)
         if document.value["kind"] == "Namespace"
     ]
 

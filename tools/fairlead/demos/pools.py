@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairlead.clusters.base import Cluster
-from fairlead.common import files, paths, waiting
+from fairlead.common import paths, waiting, yaml_files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients, responses
@@ -45,7 +45,7 @@ def run(cluster: Cluster, *, progress: Progress) -> list[dict[str, Any]]:
     pools: dict[str, str | None] = {}
     submitted: dict[tuple[str, str], Mapping[str, Any]] = {}
     refused: list[Row] = []
-    for document in files.read_yaml(paths.root() / "testdata" / "demo.yaml"):
+    for document in yaml_files.read_yaml(paths.root() / "testdata" / "demo.yaml"):
         manifest = document.value
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         progress.update("demo", f"creating {kind} {name}")

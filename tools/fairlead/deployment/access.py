@@ -6,7 +6,7 @@ from pathlib import PurePath, PurePosixPath
 
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment.names import ACCESS, NAMESPACE
-from fairlead.opa.arguments import SYNC_PORT, Liveness
+from fairlead.opa.containers import SYNC_PORT, Liveness
 from fairlead.settings.access import Access
 
 SCOPE = "access"

@@ -44,7 +44,7 @@ from fairlead.deployment.names import (
     SETTINGS_ANNOTATION,
 )
 from fairlead.deployment.sidecars import Sidecar
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -112,7 +112,7 @@ def render_files(
     """
     settings, active = policies.settings, policies.active
     sidecar.require(settings)
-    look_up, opa = (f"127.0.0.1:{port}" for port in (arguments.SYNC_PORT, arguments.INNER_PORT))
+    look_up, opa = (f"127.0.0.1:{port}" for port in (containers.SYNC_PORT, containers.INNER_PORT))
     environment = _templates()
     values = {
         "namespace": NAMESPACE,
@@ -134,8 +134,8 @@ def render_files(
         "access_arguments": access.arguments(
             settings.access,
             f"https://{SERVICE_NAMES[2]}",
-            f"0.0.0.0:{arguments.SYNC_PORT}",
-            tls=arguments.MOUNTED.tls,
+            f"0.0.0.0:{containers.SYNC_PORT}",
+            tls=containers.MOUNTED.tls,
             token=access.TOKEN,
         )
         if settings.access
@@ -144,39 +144,39 @@ def render_files(
         "access_token": access.TOKEN,
         "replicas": 0 if webhook_url else settings.replicas,
         "webhooks": webhooks.of(active, settings),
-        "files": arguments.MOUNTED,
-        "opa_port": arguments.OPA_PORT,
-        "drain": arguments.DRAIN,
-        "opa_liveness": arguments.OPA_LIVENESS,
-        "proxy_arguments": arguments.proxy_arguments(
-            arguments.MOUNTED,
+        "files": containers.MOUNTED,
+        "opa_port": containers.OPA_PORT,
+        "drain": containers.DRAIN,
+        "opa_liveness": containers.OPA_LIVENESS,
+        "proxy_arguments": containers.proxy_arguments(
+            containers.MOUNTED,
             opa,
-            f":{arguments.OPA_PORT}",
+            f":{containers.OPA_PORT}",
             look_up if settings.placement_policies else None,
         ),
         "proxy_environment": [
-            {"name": name, "value": value} for name, value in arguments.PROXY_ENVIRONMENT.items()
+            {"name": name, "value": value} for name, value in containers.PROXY_ENVIRONMENT.items()
         ],
-        "proxy_liveness": arguments.PROXY_LIVENESS,
-        "proxy_memory": f"{arguments.PROXY_MEMORY}Mi",
-        "sync_port": arguments.SYNC_PORT,
-        "opa_arguments": arguments.opa_arguments(
-            arguments.MOUNTED, opa, sidecar.decision_logs(arguments.MOUNTED, settings, look_up)
+        "proxy_liveness": containers.PROXY_LIVENESS,
+        "proxy_memory": f"{containers.PROXY_MEMORY}Mi",
+        "sync_port": containers.SYNC_PORT,
+        "opa_arguments": containers.opa_arguments(
+            containers.MOUNTED, opa, sidecar.decision_logs(containers.MOUNTED, settings, look_up)
         ),
         "opa_environment": [
             {"name": name, "value": value}
             for name, value in {
-                **arguments.OPA_ENVIRONMENT,
-                **sidecar.opa_environment(arguments.MOUNTED, look_up),
+                **containers.OPA_ENVIRONMENT,
+                **sidecar.opa_environment(containers.MOUNTED, look_up),
             }.items()
         ],
-        "opa_memory": f"{arguments.OPA_MEMORY}Mi",
+        "opa_memory": f"{containers.OPA_MEMORY}Mi",
         "logs_secret": settings.decision_logs.service.secret
         if settings.decision_logs.service
         else None,
         "sidecar": sidecar,
         "sidecar_arguments": sidecar.arguments(
-            arguments.MOUNTED, policies, opa, f"0.0.0.0:{sidecar.liveness.port}"
+            containers.MOUNTED, policies, opa, f"0.0.0.0:{sidecar.liveness.port}"
         ),
         "keeper": keeper(settings, sidecar),
         "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"
@@ -189,9 +189,9 @@ def render_files(
         "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
         "renewed_by": RENEWED_BY,
         "keeper_arguments": sidecars.keeper(
-            arguments.MOUNTED,
+            containers.MOUNTED,
             settings,
-            f"0.0.0.0:{arguments.SYNC_PORT}",
+            f"0.0.0.0:{containers.SYNC_PORT}",
             roll_out=not sidecar.rereads,
         ),
         "read_once": "" if sidecar.rereads else _read_once(settings, credentials),

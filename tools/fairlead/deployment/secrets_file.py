@@ -14,7 +14,7 @@ from typing import Any, Literal
 from cryptography.exceptions import UnsupportedAlgorithm
 from pydantic import BaseModel
 
-from fairlead.common import atomic_files, files
+from fairlead.common import atomic_files, yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
@@ -96,7 +96,7 @@ def load(path: Path, policy: Certificates = DEFAULT, *, renew: bool = False) -> 
             (),
             f"{path}: made, with a new token and certificate",
         )
-    documents = files.read_yaml(path)
+    documents = yaml_files.read_yaml(path)
     secrets = {
         secret.metadata.name: secret.data
         for secret in (document.parse(_Secret) for document in documents)

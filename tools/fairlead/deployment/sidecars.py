@@ -19,7 +19,7 @@ from fairlead.deployment import component_flags as flags
 from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, PYTHON_ENGINE
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
-from fairlead.opa.arguments import OPA_PORT, SYNC_PORT, Files, Liveness
+from fairlead.opa.containers import OPA_PORT, SYNC_PORT, Files, Liveness
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.tables import namespace_labels
 from fairlead.programs.toolchain import installed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.common.errors import UsageError
-from fairlead.deployment import switches
+from fairlead.deployment import disabled_objects
 from fairlead.deployment.names import CLUSTER_ROLES, EXEMPT
 from fairlead.kube import admission_reviews
 from fairlead.policy.instances import NAME_LABEL, Instance
@@ -98,7 +98,7 @@ def _validating(hook: Asked, request: Request, settings: Settings) -> Asked:
     """
     name = hook.name
     if "mutating" in request.webhooks:
-        name = f"{switches.FINAL_STATE}{name}"
+        name = f"{disabled_objects.FINAL_STATE}{name}"
     policy = "Ignore" if settings.mode(hook.intent) == "warn" else hook.failure_policy
     return replace(hook, name=name, failure_policy=policy)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.distribution import archives
@@ -82,7 +82,7 @@ def documents(paths: Iterable[Path], namespaces: Path | None, labels: list[str])
     """
     merged: dict[str, Any] = {}
     for path in paths:
-        for document in files.read_yaml(path):
+        for document in yaml_files.read_yaml(path):
             if not isinstance(document.value, dict):
                 raise InputError(path, "is not a mapping: name the documents of OPA's data", line=1)
             for name, value in document.value.items():
@@ -105,7 +105,7 @@ def _namespaces(path: Path, labels: list[str]) -> dict[str, Any]:
     """The thin namespaces, by name. Raises InputError."""
     sidecar = Desired((), namespace_labels=labels, data_label=None)
     thin: dict[str, Any] = {}
-    for document in files.read_yaml(path):
+    for document in yaml_files.read_yaml(path):
         value = document.value
         is_list = isinstance(value, dict) and str(value.get("kind", "")).endswith("List")
         for item in value.get("items") or () if is_list else (value,):

@@ -15,7 +15,7 @@ from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
-from fairlead.keeper import renewal
+from fairlead.keeper import renewal_steps
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed, Secret
 from fairlead.kube.clients import Objects
@@ -51,7 +51,7 @@ class Keeper:
     def __init__(
         self,
         api: Objects,
-        servers: renewal.Servers,
+        servers: renewal_steps.Servers,
         *,
         valid: timedelta,
         before: timedelta,
@@ -135,9 +135,9 @@ class Keeper:
         progress = _Logged()
         if not self._due(secret):
             log.info("finishing a renewal of the certificate that was interrupted")
-            renewal.finish(self._deployed, self._servers, progress=progress)
+            renewal_steps.finish(self._deployed, self._servers, progress=progress)
             return
-        tls = renewal.replaced(self._deployed, self._servers, self._valid, progress=progress)
+        tls = renewal_steps.replaced(self._deployed, self._servers, self._valid, progress=progress)
         self._renewals.labels("renewed").inc()
         end = texts.time(certificates.not_after(tls.certificate))
         self._report(

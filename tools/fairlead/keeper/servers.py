@@ -20,7 +20,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import SERVICE_NAMES, Tls
 from fairlead.deployment.names import CAS_ANNOTATION, NAMESPACE, OPA_PODS
 from fairlead.kube.clients import MERGE, Objects
-from fairlead.opa.arguments import OPA_PORT, SYNC_PORT
+from fairlead.opa.containers import OPA_PORT, SYNC_PORT
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import names, switches
+from fairlead.deployment import disabled_objects, names
 from fairlead.deployment.credentials import TLS_KEYS, Tls
 from fairlead.deployment.names import NAMESPACE, RENEWED_BY, TLS_SECRET
 from fairlead.kube.clients import MERGE, STRATEGIC, Objects
@@ -82,9 +82,9 @@ class Deployed:
         secret = self._get(_SECRET)
         return None if secret is None else read(secret)
 
-    def disabled(self) -> dict[str, switches.Record]:
+    def disabled(self) -> dict[str, disabled_objects.Record]:
         """The disabled intents, by name. Raises ApiServerError if the webhooks cannot be read."""
-        return switches.merged(configuration for _, configuration in self._configurations())
+        return disabled_objects.merged(configuration for _, configuration in self._configurations())
 
     def settled(self, tls: Tls) -> bool:
         """Whether everything trusts exactly the CA that issued the certificate."""

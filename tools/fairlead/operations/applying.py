@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.errors import UsageError
-from fairlead.deployment import switches
+from fairlead.deployment import disabled_objects
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import drift, object_comparison
@@ -110,7 +110,7 @@ def preview(objects: clients.Objects, manifest: Mapping[str, Any]) -> Outcome:
         before = None  # its kind is created, too
     if before is None:
         return _outcome(manifest, CREATED)
-    manifest = switches.kept(manifest, before)  # what is disabled stays so
+    manifest = disabled_objects.kept(manifest, before)  # what is disabled stays so
     note = None
     try:
         after = _tried(objects, manifest, before)
@@ -172,7 +172,7 @@ def _is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     mostly to compile the expressions of policies.
     """
     return manifest["kind"] in drift.COMPARED and drift.is_applied(
-        switches.kept(manifest, live), live
+        disabled_objects.kept(manifest, live), live
     )
 
 

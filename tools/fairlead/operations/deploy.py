@@ -16,15 +16,15 @@ from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.operations import (
     applying,
     bundle_following,
+    change_steps,
     deployed_state,
     disable,
-    lifecycle,
     preflight,
     rotate,
     strategies,
 )
 from fairlead.operations.applying import DELETED, Outcome
-from fairlead.operations.lifecycle import Change
+from fairlead.operations.change_steps import Change
 from fairlead.operations.strategies import cel, python
 from fairlead.operations.strategies.base import Operation, Revision, Strategy
 from fairlead.policy import workspace
@@ -67,7 +67,7 @@ def deploy(
         new = strategy.render(policies)
         _require_accepted(operation, new)
         before = _former(operation, strategy)
-        result = lifecycle.bring(operation, strategy, new, before, Change("deploy", message))
+        result = change_steps.bring(operation, strategy, new, before, Change("deploy", message))
     if policies.settings.certificates.by == "fairlead":
         rotate.if_due(cluster, policies.settings.certificates.renewal, progress=progress)
     for sentence in (*result.warnings, *disable.read(operation.objects).sentences):

@@ -1,7 +1,8 @@
 """Disables intents in an emergency, and enables them again.
 
 While an intent is disabled, pods are created unplaced. The guards stay in force. All of it is asked
-of API servers alone, so that it works while OPA is hung.
+of API servers alone, so that it works while OPA is hung. How a webhook or a binding is switched
+off is in fairlead.deployment.disabled_objects.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks, texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import engine_names
-from fairlead.deployment.switches import Record
+from fairlead.deployment.disabled_objects import Record
 from fairlead.kube import clients, identity
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.events import event
-from fairlead.operations import deployed_state, disabled
-from fairlead.operations.disabled import Disabled, Switched
+from fairlead.operations import deployed_state, disabled_intents
+from fairlead.operations.disabled_intents import Disabled, Switched
 
 
 def read(objects: clients.Objects) -> Disabled:
@@ -53,8 +54,8 @@ def disable(cluster: Cluster, intent: str | None, reason: str | None) -> dict[st
         else Record(name, by, time, reason)
         for name in sorted(intents)
     }
-    changed = disabled.changed_by(
-        cluster, objects, list(switched.live), lambda live: disabled.off(live, records)
+    changed = disabled_intents.changed_by(
+        cluster, objects, list(switched.live), lambda live: disabled_intents.off(live, records)
     )
     new = [name for name in records if before.get(name) != records[name]]
     sentences = [records[name].sentence for name in new]
@@ -76,8 +77,8 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
     switched = _switched(objects)
     before = switched.disabled.records
     intents = _intents(intent, switched.intents | before.keys())
-    changed = disabled.changed_by(
-        cluster, objects, list(switched.live)[::-1], lambda live: disabled.on(live, intents)
+    changed = disabled_intents.changed_by(
+        cluster, objects, list(switched.live)[::-1], lambda live: disabled_intents.on(live, intents)
     )
     old = [name for name in before if name in intents]
     sentences = _enabled_sentences(objects, [before[name] for name in old])
@@ -91,7 +92,7 @@ def enable(cluster: Cluster, intent: str | None) -> dict[str, Any]:
 def _switched(objects: clients.Objects) -> Switched:
     """What switches intents of the engine that is deployed."""
     is_asked = deployed_state.engine(objects) in engine_names.ASKED
-    return disabled.webhooks(objects) if is_asked else disabled.bindings(objects)
+    return disabled_intents.webhooks(objects) if is_asked else disabled_intents.bindings(objects)
 
 
 def _documents(objects: clients.Objects) -> list[dict[str, Any]]:

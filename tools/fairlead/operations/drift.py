@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import manifests, switches
+from fairlead.deployment import disabled_objects, manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     NAMESPACE,
@@ -160,7 +160,7 @@ def apply_exactly(objects: clients.Objects, manifest: Mapping[str, Any]) -> dict
             if error.status != 422 or present is None:
                 raise
             live, refusal = present, error
-        expected = switches.kept(manifest, live)
+        expected = disabled_objects.kept(manifest, live)
         additions = added(expected, live)
         if not additions:
             break
@@ -227,7 +227,7 @@ def _as_switched(objects: clients.Objects, manifest: Mapping[str, Any]) -> Mappi
     """
     metadata = manifest["metadata"]
     live = objects.get(manifest["apiVersion"], manifest["kind"], metadata["name"])
-    expected = switches.kept(manifest, live)
+    expected = disabled_objects.kept(manifest, live)
     if live is None or expected is manifest:
         return manifest
     version = live["metadata"]["resourceVersion"]
@@ -293,7 +293,7 @@ def compared(
         live = None  # the API server does not even serve the kind
     if live is None:
         return Compared(kind, name, namespace, MISSING)
-    expected = switches.kept(manifest, live)
+    expected = disabled_objects.kept(manifest, live)
     fields = tuple(sorted(set(_differences(expected, live, issuer))))
     as_expected = AS_DEPLOYED if expected is manifest else DISABLED
     state = DIFFERS if fields else as_expected

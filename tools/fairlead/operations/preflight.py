@@ -21,7 +21,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import api_paths, clients, discovery, labels
 from fairlead.kube.errors import Refused
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.settings.models import Settings
 
 OLDEST = (1, 30)
@@ -141,7 +141,7 @@ def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Pro
     except FairleadError as error:
         raise FairleadError(
             f"{error}: the webhook was left as it was. Let the control plane connect to port "
-            f"{arguments.OPA_PORT} of "
+            f"{containers.OPA_PORT} of "
             "OPA's pods (private clusters have a firewall rule for that), and deploy again"
         ) from error
     finally:

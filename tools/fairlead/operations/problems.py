@@ -11,7 +11,7 @@ from fairlead.common import texts
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled import Disabled
+from fairlead.operations.disabled_intents import Disabled
 from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Comparison
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates

@@ -1,4 +1,5 @@
-"""Brings changed policies into force with the deployed engine, or puts back those before."""
+"""Tests changed policies and brings them into force with the deployed engine, or puts back those
+before. The steps of that, the same for deploy and rollback, are in `change_steps`."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ from fairlead.kube import clients
 from fairlead.operations import (
     applying,
     bundle_following,
+    change_steps,
     deployed_state,
     history,
-    lifecycle,
     policy_status,
     strategies,
 )
-from fairlead.operations.lifecycle import Change
+from fairlead.operations.change_steps import Change
 from fairlead.operations.strategies import cel
 from fairlead.operations.strategies.base import Operation, Revision, Strategy
 from fairlead.policy import bundles, policy_files, staging, usage, workspace
@@ -77,9 +78,9 @@ def bring(
     `push` does. Raises UsageError, FairleadError.
     """
     former = strategy.read(_previous(operation, deployed))
-    if not lifecycle.is_same(deployed, new):
+    if not change_steps.is_same(deployed, new):
         applying.require_acceptable(operation.objects, new.objects)
-    result = lifecycle.bring(operation, strategy, new, former, change)
+    result = change_steps.bring(operation, strategy, new, former, change)
     return result.document()
 
 

@@ -31,7 +31,7 @@ from fairlead.deployment.names import (
     TOKEN_SECRET,
     scoped_secret,
 )
-from fairlead.keeper import renewal, servers
+from fairlead.keeper import renewal_steps, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import clients
@@ -215,7 +215,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
 
 def _replace(cluster: Cluster, deployed: Deployed, progress: Progress) -> Tls:
     valid = deployed_state.certificates(cluster.objects()).valid
-    return renewal.replaced(deployed, _Servers(cluster), valid, progress=progress)
+    return renewal_steps.replaced(deployed, _Servers(cluster), valid, progress=progress)
 
 
 class _Servers:

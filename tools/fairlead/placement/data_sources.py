@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.placement import cached_urls
@@ -39,7 +39,7 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
             name = cached_urls.shown(source)
         else:
             path = Path(source)
-            document = _document(files.read_text(path), files.shown(path))
+            document = _document(yaml_files.read_text(path), yaml_files.shown(path))
             name = str(document.path)
         for warning in _misspelt(document, name):
             progress.warn(warning)
@@ -47,8 +47,8 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
     return merged
 
 
-def _document(text: str, path: Path) -> files.Document:
-    first, *further = files.parse_yaml(text, path)
+def _document(text: str, path: Path) -> yaml_files.Document:
+    first, *further = yaml_files.parse_yaml(text, path)
     if further or not isinstance(first.value, dict) or "placement" not in first.value:
         raise InputError(
             path,
@@ -75,7 +75,7 @@ def _parts(value: Any, location: _Location) -> Iterator[tuple[_Location, Any]]:
             yield from _parts(child, (*location, number))
 
 
-def _misspelt(document: files.Document, name: str) -> Iterator[str]:
+def _misspelt(document: yaml_files.Document, name: str) -> Iterator[str]:
     """A sentence for each key that placement does not know and that looks like one that it knows.
     It names the first place of the key, and how many more there are.
     """

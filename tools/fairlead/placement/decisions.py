@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fairlead.admission import request_files
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
@@ -59,7 +59,7 @@ class Placement:
     empty if the data have no prices for it.
     """
 
-    document: files.Document
+    document: yaml_files.Document
     clusters: Mapping[str, float]
     replicas: Mapping[str, int]
     errors: Mapping[str, Sequence[str]]
@@ -121,7 +121,7 @@ class Result:
     workloads.
     """
 
-    documents: Sequence[tuple[files.Document, Placement | None]]
+    documents: Sequence[tuple[yaml_files.Document, Placement | None]]
 
     @property
     def placements(self) -> list[Placement]:
@@ -132,11 +132,11 @@ class Result:
 class Inputs:
     """What decisions are made from: all manifests, and OPA's data."""
 
-    documents: Sequence[files.Document]
+    documents: Sequence[yaml_files.Document]
     data: Mapping[str, Any]
 
     @property
-    def workloads(self) -> list[files.Document]:
+    def workloads(self) -> list[yaml_files.Document]:
         """The manifests of the workloads to place."""
         return [document for document in self.documents if _is_placed(document.value)]
 
@@ -203,13 +203,13 @@ def _running(manifest: Mapping[str, Any], replicas: Mapping[str, int]) -> Mappin
 
 
 def workloads_in(
-    documents: Sequence[files.Document], paths: Sequence[Path]
-) -> list[files.Document]:
+    documents: Sequence[yaml_files.Document], paths: Sequence[Path]
+) -> list[yaml_files.Document]:
     """The workloads to place among the documents of these paths. Raises UsageError for none."""
     workloads = [document for document in documents if _is_placed(document.value)]
     if not workloads:
         kinds = ", ".join(sorted(kind.split("/")[1] for kind in WORKLOADS))
-        names = ", ".join(str(files.shown(path)) for path in paths)
+        names = ", ".join(str(yaml_files.shown(path)) for path in paths)
         raise UsageError(f"{names}: no workload to place: name manifests of one of {kinds}")
     return workloads
 
@@ -239,7 +239,7 @@ def title_of(manifest: Mapping[str, Any]) -> str:
 
 
 def opa_data(
-    sources: Sequence[str], documents: Sequence[files.Document], *, progress: Progress
+    sources: Sequence[str], documents: Sequence[yaml_files.Document], *, progress: Progress
 ) -> dict[str, Any]:
     """OPA's data: those of files and URLs (see data_sources.read), with the namespaces that are
     among the manifests. Raises InputError for a file without data of clusters.
@@ -247,7 +247,9 @@ def opa_data(
     return with_namespaces(data_sources.read(sources, progress), documents)
 
 
-def with_namespaces(data: Mapping[str, Any], documents: Sequence[files.Document]) -> dict[str, Any]:
+def with_namespaces(
+    data: Mapping[str, Any], documents: Sequence[yaml_files.Document]
+) -> dict[str, Any]:
     """OPA's data: `placement` of these data, and the namespaces that they, or manifests, have."""
     kubernetes = data.get("kubernetes") or {}
     namespaces = kubernetes.get("namespaces") if isinstance(kubernetes, dict) else None
@@ -264,7 +266,7 @@ def with_namespaces(data: Mapping[str, Any], documents: Sequence[files.Document]
     }
 
 
-def read_answer(document: files.Document, decided: Mapping[str, Any]) -> Placement:
+def read_answer(document: yaml_files.Document, decided: Mapping[str, Any]) -> Placement:
     """What DECIDED decided about this workload. Raises FairleadError if there is no answer."""
     if not decided["answer"]:
         raise FairleadError("the policies give no answer (data.k8s.placement is undefined)")

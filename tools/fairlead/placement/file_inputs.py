@@ -6,7 +6,7 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.placement import cached_urls, decisions
@@ -21,7 +21,7 @@ class FileInputs:
 
     def __init__(self, paths: Sequence[Path], data_sources: Sequence[str]) -> None:
         """Raises UsageError for standard input, which cannot be read twice."""
-        if files.STDIN in paths:
+        if yaml_files.STDIN in paths:
             raise UsageError("--watch cannot read standard input again: name a file or a folder")
         self._paths = paths
         self._data_sources = data_sources

@@ -13,8 +13,8 @@ from typing import Any
 
 from fairlead.common import atomic_files, waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
-from fairlead.common.files import Document
 from fairlead.common.progress import Progress
+from fairlead.common.yaml_files import Document
 from fairlead.deployment import names
 from fairlead.kube import resources
 from fairlead.kube.clients import BRIEF, Objects

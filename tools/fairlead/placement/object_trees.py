@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.admission import request_files
 from fairlead.admission.inventory import Inventory
 from fairlead.clusters.base import Cluster
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
@@ -60,7 +60,7 @@ def of_files(paths: Sequence[Path]) -> Tree:
     return of_documents(documents)
 
 
-def of_documents(documents: Sequence[files.Document]) -> Tree:
+def of_documents(documents: Sequence[yaml_files.Document]) -> Tree:
     """The objects of documents, as a tree."""
     tree: Tree = {}
     for resource, document in _known(documents):
@@ -68,7 +68,7 @@ def of_documents(documents: Sequence[files.Document]) -> Tree:
         name, namespace = metadata.get("name"), metadata.get("namespace") or "default"
         if not name:
             raise InputError(
-                files.shown(document.path),
+                yaml_files.shown(document.path),
                 "has an object without metadata.name: name it",
                 line=document.line(["metadata"]),
             )
@@ -80,7 +80,7 @@ def of_documents(documents: Sequence[files.Document]) -> Tree:
         if name in at:
             title = f"{document.value['kind']} {namespace}/{name}"
             raise InputError(
-                files.shown(document.path),
+                yaml_files.shown(document.path),
                 f"{title} was read before: name the objects of each cluster once, those of member "
                 "clusters by --member CLUSTER=FILE",
                 line=document.line(["metadata", "name"]),
@@ -104,7 +104,9 @@ def of_members(members: Sequence[str]) -> dict[str, Tree]:
     return {cluster: of_files(named) for cluster, named in paths.items()}
 
 
-def _known(documents: Sequence[files.Document]) -> Iterator[tuple[Resource, files.Document]]:
+def _known(
+    documents: Sequence[yaml_files.Document],
+) -> Iterator[tuple[Resource, yaml_files.Document]]:
     for document in documents:
         resource = _BY_KIND.get(document.value["kind"])
         group = document.value["apiVersion"].rpartition("/")[0]

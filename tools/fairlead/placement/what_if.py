@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fairlead.admission import batch, request_files
 from fairlead.common.errors import UsageError
-from fairlead.common.files import Document
 from fairlead.common.progress import Progress
+from fairlead.common.yaml_files import Document
 from fairlead.opa import cli
 from fairlead.placement import decisions
 from fairlead.placement.decisions import Placement

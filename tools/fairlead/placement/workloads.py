@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.placement.decisions import WORKLOADS, Placement, kind_of
 
@@ -39,7 +39,7 @@ def of(placements: Sequence[Placement]) -> list[Workload]:
             continue
         manifest = placement.document.value
         metadata = manifest.get("metadata") or {}
-        path, line = files.shown(placement.document.path), placement.document.line(())
+        path, line = yaml_files.shown(placement.document.path), placement.document.line(())
         if not metadata.get("name"):
             problem = f"{placement.title} has no metadata.name, by which its clusters can know it"
             raise InputError(path, f"{problem}: give it one", line=line)

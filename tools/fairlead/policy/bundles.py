@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy.instances import Instance
 from fairlead.policy.policy_files import AUTHZ, LOG, builtin
@@ -87,7 +87,7 @@ def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[st
 
 def file_modules(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> dict[str, str]:
     """The modules that OPA reads from files, name -> text; see `authz_module`."""
-    return {AUTHZ: authz_module(tokens, scoped), LOG: files.read_text(builtin() / LOG)}
+    return {AUTHZ: authz_module(tokens, scoped), LOG: yaml_files.read_text(builtin() / LOG)}
 
 
 def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:
@@ -95,7 +95,7 @@ def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:
     everything, those of a scope (see fairlead.settings.services) its requests.
     """
     digests = json.dumps(sorted(map(_sha256, tokens)))
-    text = f"{files.read_text(builtin() / AUTHZ)}\ntoken_digests := {{{digests[1:-1]}}}\n"
+    text = f"{yaml_files.read_text(builtin() / AUTHZ)}\ntoken_digests := {{{digests[1:-1]}}}\n"
     # authz.rego compares a path as the list of its segments.
     opened = {
         name: [(method, path.removeprefix("/").split("/")) for method, path in service.requests]

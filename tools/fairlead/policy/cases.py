@@ -12,10 +12,10 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import admission_reviews
-from fairlead.policy import loading, policy_files
+from fairlead.policy import fairlead_yaml, policy_files
 from fairlead.policy.intents import Intent
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import MAIN
@@ -248,28 +248,28 @@ def _shared() -> Path:
     return (paths.root() / "testdata" / "cases").resolve()
 
 
-def is_of_placement(document: files.Document) -> bool:
+def is_of_placement(document: yaml_files.Document) -> bool:
     """Whether a listed document is a case of placement over clusters."""
     return isinstance(document.value, dict) and document.value.get("intent") == PLACEMENT
 
 
-def listed(source: Path) -> list[files.Document]:
+def listed(source: Path) -> list[yaml_files.Document]:
     """The documents of the cases in a file. Raises InputError if it is not a list of some."""
     documents = []
-    for document in files.read_yaml(source):
+    for document in yaml_files.read_yaml(source):
         if not isinstance(document.value, list) or not isinstance(document.node, yaml.SequenceNode):
             raise InputError(source, "a list of cases is expected", line=document.line(()))
         pairs = zip(document.value, document.node.value, strict=True)
-        documents += [files.Document(source, value, node) for value, node in pairs]
+        documents += [yaml_files.Document(source, value, node) for value, node in pairs]
     if not documents:
         raise InputError(source, "is an empty list: add a case")
     return documents
 
 
-def _case(document: files.Document, base: Settings, every: Sequence[Intent]) -> Case:
+def _case(document: yaml_files.Document, base: Settings, every: Sequence[Intent]) -> Case:
     written = document.parse(_Written)
-    part = files.Document(document.path, written.settings, document.part(["settings"]))
-    settings = Settings() if part.value is None else loading.parse(part, every)
+    part = yaml_files.Document(document.path, written.settings, document.part(["settings"]))
+    settings = Settings() if part.value is None else fairlead_yaml.parse(part, every)
     settings = settings.model_copy(
         update={"policies": base.policies, "intents": {**base.disabled(), **settings.intents}}
     )

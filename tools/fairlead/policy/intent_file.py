@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from fairlead.common import files, mistakes, paths
+from fairlead.common import mistakes, paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.mistakes import Location, Mistake, Mistakes
 from fairlead.kube import labels
@@ -202,7 +202,7 @@ class Facts(_Strict):
         return {"type": "object", "additionalProperties": False, **self.parameters}
 
 
-def read(document: files.Document) -> Facts:
+def read(document: yaml_files.Document) -> Facts:
     """What a document says. Raises InputError with every mistake and its line."""
     _require_none(document, _jinja(document))
     facts = document.parse(Facts)
@@ -232,7 +232,7 @@ def _settings_schema() -> Mapping[str, Any]:
     return Settings.model_json_schema()
 
 
-def _require_none(document: files.Document, problems: Iterable[tuple[Location, str]]) -> None:
+def _require_none(document: yaml_files.Document, problems: Iterable[tuple[Location, str]]) -> None:
     """Raises InputError if there are problems, each with its line."""
     listed = sorted(
         (document.line(location) or 0, f"{mistakes.path(location)}: {problem}")
@@ -243,7 +243,7 @@ def _require_none(document: files.Document, problems: Iterable[tuple[Location, s
         raise InputError(document.path, text, line=line, further=further)
 
 
-def _jinja(document: files.Document) -> Iterator[tuple[Location, str]]:
+def _jinja(document: yaml_files.Document) -> Iterator[tuple[Location, str]]:
     """The texts that earlier versions would have evaluated."""
     for location, text in _texts(document.value):
         if "{{" in text or "{%" in text:
@@ -254,7 +254,7 @@ def _jinja(document: files.Document) -> Iterator[tuple[Location, str]]:
             )
 
 
-def _undeclared(document: files.Document, facts: Facts) -> Iterator[tuple[Location, str]]:
+def _undeclared(document: yaml_files.Document, facts: Facts) -> Iterator[tuple[Location, str]]:
     """The paths that settings and parameters do not have, each with where it stands."""
     schemas = {"settings": _settings_schema(), "parameters": facts.parameters_schema}
     for location, text in _texts(document.value):

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from fairlead.common import files, mistakes, paths
+from fairlead.common import mistakes, paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.mistakes import Mistake
 from fairlead.policy import intent_file, metadata, references
@@ -51,7 +51,7 @@ class Intent:
     facts: Facts
     source: str
     text: str = field(repr=False)
-    document: files.Document = field(compare=False, repr=False)
+    document: yaml_files.Document = field(compare=False, repr=False)
 
     @property
     def package(self) -> str:
@@ -141,7 +141,7 @@ def of_folder(folder: Path, modules: Mapping[Path, str] = _NOTHING) -> Intent | 
     `modules` are those that were read already. Raises InputError.
     """
     path, module = folder / FILE, folder / f"{folder.name}.rego"
-    text = modules.get(module) or (files.read_text(module) if module.is_file() else "")
+    text = modules.get(module) or (yaml_files.read_text(module) if module.is_file() else "")
     described = metadata.of(text, module)
     custom = described.annotations.get("custom") if described else None
     if isinstance(custom, dict) and "requests" in custom:
@@ -157,7 +157,7 @@ def of_folder(folder: Path, modules: Mapping[Path, str] = _NOTHING) -> Intent | 
         raise InputError(path, f"is about no policy: there is no {module.name} beside it")
     if problem := name_problem(folder.name):
         raise InputError(path, problem)
-    return described_by(folder.name, described, files.read_text(path), str(path))
+    return described_by(folder.name, described, yaml_files.read_text(path), str(path))
 
 
 def in_folder(folder: Path, modules: Mapping[Path, str] = _NOTHING) -> list[Intent]:
@@ -172,7 +172,7 @@ def described_by(
     """The intent of a package, by the METADATA of its Rego and the text with its facts. Raises
     InputError.
     """
-    document, *others = files.parse_yaml(text, Path(source))
+    document, *others = yaml_files.parse_yaml(text, Path(source))
     if others:
         raise InputError(source, "holds more than one document", line=others[0].line(()))
     return Intent(

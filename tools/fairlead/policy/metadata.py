@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 
 BLOCK = re.compile(r"^# METADATA\n((?:#.*\n)+)(?:#.*\n|\s)*?package\s+([\w.]+)", re.MULTILINE)
@@ -44,7 +44,7 @@ def of(text: str, source: object) -> PackageMetadata | None:
         return None
     line = text.count("\n", 0, block.start()) + 1
     try:
-        annotations = files.yaml_value(uncommented(block[1]))
+        annotations = yaml_files.yaml_value(uncommented(block[1]))
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise InputError(source, f"METADATA: is not valid YAML: {problem}", line=line) from error

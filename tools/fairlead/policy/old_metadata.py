@@ -18,7 +18,7 @@ import yaml
 from jinja2 import TemplateError
 from pydantic import ValidationError
 
-from fairlead.common import files, mistakes
+from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy import expressions, metadata
 from fairlead.policy.intent_file import ENGINES, FILE, Facts
@@ -70,7 +70,7 @@ def intent(described: PackageMetadata, source: str) -> Intent | None:
         facts=facts,
         source=source,
         text="",
-        document=files.Document(Path(source), custom, None),
+        document=yaml_files.Document(Path(source), custom, None),
         written=tuple(custom["requests"]),
     )
 
@@ -86,7 +86,7 @@ def converted(module: Path, schema: str | None) -> dict[Path, str] | None:
     them.
     Raises InputError if there is an intent.yaml already.
     """
-    text = files.read_text(module)
+    text = yaml_files.read_text(module)
     block = metadata.BLOCK.search(text)
     described = metadata.of(text, module)
     custom = described.annotations.get("custom") if described else None

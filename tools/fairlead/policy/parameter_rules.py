@@ -11,8 +11,8 @@ from typing import Any
 from fairlead.common import mistakes
 from fairlead.common.mistakes import Location, Mistake
 from fairlead.common.progress import Progress
+from fairlead.policy.fairlead_yaml import Given, Rules
 from fairlead.policy.intents import Intent
-from fairlead.policy.loading import Given, Rules
 from fairlead.programs import matcher
 
 RULES = "x-kubernetes-validations"

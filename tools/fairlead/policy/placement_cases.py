@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy import cases, policy_files
 from fairlead.policy.cases import PLACEMENT
@@ -90,10 +90,10 @@ def load(path: Path | None = None, folder: Path | None = None) -> list[Placement
     return list(by_name.values())
 
 
-def _case(document: files.Document) -> PlacementCase:
+def _case(document: yaml_files.Document) -> PlacementCase:
     raw = document.parse(_Written)
     if isinstance(raw.data, str):
-        data = files.read_yaml(document.path.parent / raw.data)[0].value
+        data = yaml_files.read_yaml(document.path.parent / raw.data)[0].value
     else:
         data = document.value["data"]
     line = document.line(["name"]) or 1

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy import carried, intent_file, intents
 from fairlead.policy.intents import Intent
@@ -45,7 +45,7 @@ class PolicyFolder:
         """Raises InputError for an intent.yaml that is wrong, data, and other FILE_MODULES."""
         _require_no_data(path)
         _require_same_file_modules(path)
-        modules = {module: files.read_text(module) for module in sorted(path.rglob("*.rego"))}
+        modules = {module: yaml_files.read_text(module) for module in sorted(path.rglob("*.rego"))}
         described = tuple(intents.in_folder(path, modules))
         for intent in described:
             modules[intent.module] = carried.carrying(modules[intent.module], intent.text)

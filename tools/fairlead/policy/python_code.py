@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import UsageError
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
@@ -47,5 +47,5 @@ def read(active: Iterable[Instance]) -> dict[str, str]:
         path = path_of(instance.intent)
         if not path.is_file():
             raise missing(instance)
-        code[key_of(instance.intent)] = files.read_text(path)
+        code[key_of(instance.intent)] = yaml_files.read_text(path)
     return code

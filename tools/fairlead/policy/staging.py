@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
@@ -81,7 +81,7 @@ def require_free_packages(
     message.
     """
     packages = {
-        _package(name, files.read_text(policy_files.builtin() / name)): name
+        _package(name, yaml_files.read_text(policy_files.builtin() / name)): name
         for name in policy_files.FILE_MODULES
     }
     for key, text in sorted(modules.items()):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
@@ -108,11 +108,11 @@ def require_good(
     return result
 
 
-def crds(folder: Path) -> list[files.Document]:
+def crds(folder: Path) -> list[yaml_files.Document]:
     """The CustomResourceDefinitions in the folders `<intent>/crds`. Raises InputError."""
     documents = []
     for path in sorted(folder.glob("*/crds/*.y*ml")):
-        for document in files.read_yaml(path):
+        for document in yaml_files.read_yaml(path):
             try:
                 kinds.of_crd(document.value)
             except (KeyError, TypeError, AttributeError) as error:

@@ -1,1 +1,1 @@
-"""fairlead.yaml: the models of the settings, their defaults, and loading."""
+"""The models of the settings, and their defaults. fairlead.policy.fairlead_yaml reads the file."""

@@ -13,7 +13,7 @@ from fairlead.deployment.names import PLACEMENT_POLICIES
 from fairlead.sync import policy_problems
 from fairlead.sync.config_maps import Claim, ConfigMap, Item
 from fairlead.sync.desired import Snapshot
-from fairlead.sync.policy_objects import KEY
+from fairlead.sync.placement_policies import KEY
 
 Package = tuple[str, ...]
 Parse = Callable[[str], Package | None]

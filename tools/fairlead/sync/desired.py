@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
-from fairlead.sync import config_maps, policy_objects, stores
+from fairlead.sync import config_maps, placement_policies, stores
 from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner
 from fairlead.sync.stores import Store
 
@@ -277,7 +277,7 @@ class Desired:
                 self.thin(name, metadata.get("labels"), metadata.get("annotations"))
             )
         if source.kind == "placement":
-            policy = policy_objects.read(value)
+            policy = placement_policies.read(value)
             return policy.owner, policy
         owner = (metadata["namespace"], name)
         if source.kind == "policies" and self._data_label:

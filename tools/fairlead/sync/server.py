@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.names import POLICY_REVIEWS
-from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.sync.connection_limits import Connection, Slots, loopback
 from fairlead.sync.decision_uploads import LARGEST, Decisions
 from fairlead.sync.server_certificates import Certificate

@@ -22,11 +22,11 @@ from fairlead.opa.api import OpaApi
 from fairlead.opa.compiler import Compiler
 from fairlead.sync.decision_uploads import Decisions
 from fairlead.sync.desired import Desired, Source
+from fairlead.sync.hung_threads import ThreadProgress
 from fairlead.sync.last_decisions import LastDecisions
 from fairlead.sync.metrics import Metrics, not_after
 from fairlead.sync.opa_credentials import OpaCredentials
-from fairlead.sync.policy_reviews import Reviews
-from fairlead.sync.pulse import Pulse
+from fairlead.sync.placement_policy_reviews import Reviews
 from fairlead.sync.reconcile import Reconciler, rfc3339
 from fairlead.sync.refusals import SYSTEM
 from fairlead.sync.server import Server
@@ -96,10 +96,10 @@ class Sidecar:
         self._companions: list[Companion] = []
         self._metrics = Metrics()
         selectors = _sources(options)
-        self._pulse = Pulse([*map(str, selectors), _RECONCILE, _STATUS])
-        self._api = Objects(options.kubeconfig, timeout=BRIEF, turn=self._pulse.turn)
+        self._threads = ThreadProgress([*map(str, selectors), _RECONCILE, _STATUS])
+        self._api = Objects(options.kubeconfig, timeout=BRIEF, turn=self._threads.turn)
         self._opa = OpaCredentials(
-            options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._pulse.turn
+            options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._threads.turn
         )
         self._desired = Desired(
             selectors, namespace_labels=options.namespace_labels, data_label=DATA_LABEL
@@ -158,7 +158,7 @@ class Sidecar:
 
     def run(self, stop: Event) -> None:
         """Work until `stop` is set or the process is interrupted."""
-        turn = self._pulse.turn
+        turn = self._threads.turn
         for watch in self._watches:
             Thread(target=watch.run, args=(stop, turn), name=str(watch.source), daemon=True).start()
         Thread(target=self._reconciler.run, args=(stop, turn), name=_RECONCILE, daemon=True).start()
@@ -186,7 +186,7 @@ class Sidecar:
         """{"live", "hung"}: whether all threads make progress, and which do not. A live sidecar may
         still be unhealthy.
         """
-        hung = self._pulse.hung()
+        hung = self._threads.hung()
         return {"live": not hung, "hung": hung}
 
     def health(self) -> dict[str, Any]:

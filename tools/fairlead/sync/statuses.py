@@ -23,7 +23,7 @@ from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube import api_paths
 from fairlead.kube.clients import MERGE, Objects
 from fairlead.kube.errors import ApiServerError
-from fairlead.sync import config_maps, loops, policy_object_status
+from fairlead.sync import config_maps, loops, placement_policy_status
 from fairlead.sync.config_maps import Annotations, ConfigMap, Owner, Verdict
 from fairlead.sync.desired import Desired
 from fairlead.sync.metrics import Metrics
@@ -93,7 +93,7 @@ class Annotated:
         return "", {"metadata": {"annotations": dict(changes)}}
 
 
-_ANNOTATED, _OBJECT = Annotated(), policy_object_status.Status()
+_ANNOTATED, _OBJECT = Annotated(), placement_policy_status.Status()
 
 
 def _form(config_map: ConfigMap) -> Form:

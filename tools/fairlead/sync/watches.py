@@ -15,7 +15,7 @@ from prometheus_client import Counter
 from fairlead.common.errors import FairleadError
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
-from fairlead.sync import loops, policy_objects
+from fairlead.sync import loops, placement_policies
 from fairlead.sync.desired import Source
 
 log = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ def _path(source: Source) -> str:
     if source.resource:
         return source.resource.path
     if source.kind == "placement":
-        return policy_objects.PATH
+        return placement_policies.PATH
     if source.kind == "namespaces":
         return "/api/v1/namespaces"
     return (

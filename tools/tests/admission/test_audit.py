@@ -22,7 +22,7 @@ from fairlead.admission.audit import (
 from fairlead.admission.inventory import Subject
 from fairlead.cli.decisions import grouped
 from fairlead.common.progress import Progress
-from fairlead.deployment import switches
+from fairlead.deployment import disabled_objects
 from fairlead.kube import admission_reviews
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.requests import Kind
@@ -387,7 +387,7 @@ def test_an_intent_decides_only_where_its_own_webhooks_ask(
 
 
 def test_a_disabled_intent_is_the_reason_that_nobody_is_asked() -> None:
-    judged = of(pod(), webhooks=calling(objectSelector=switches.off(None)))
+    judged = of(pod(), webhooks=calling(objectSelector=disabled_objects.off(None)))
     assert judged.reason == "node-pool is disabled: `fairlead enable` ends this"
 
 

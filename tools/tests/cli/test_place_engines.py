@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from fairlead.cli.placement import place, place_reports
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
-from fairlead.placement import host_inputs, karmada_policies
+from fairlead.placement import host_inputs, karmada_apply
 from fairlead.placement.changes import Change
 from fairlead.placement.hosts import Host
-from fairlead.placement.karmada_policies import Report
+from fairlead.placement.karmada_apply import Report
 from fairlead.placement.watching import Decision, Watch
 
 SCENARIO = paths.root() / "testdata" / "placement"
@@ -109,7 +109,7 @@ def test_what_is_tried_again_is_printed_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Watch, "failed", lambda watch: failures.append(watch))
     monkeypatch.setattr(Host, "of_context", lambda *_: Host("karmada", ""))
     monkeypatch.setattr(host_inputs, "followed", lambda *_: nullcontext())
-    monkeypatch.setattr(karmada_policies, "keep", lambda *_, progress: next(reports))
+    monkeypatch.setattr(karmada_apply, "keep", lambda *_, progress: next(reports))
     result = CliRunner().invoke(
         place.command,
         ["--watch", "--apply", "--host=karmada", "-o", "karmada"],

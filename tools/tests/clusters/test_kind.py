@@ -16,7 +16,7 @@ from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
-from fairlead.policy.loading import load
+from fairlead.policy.fairlead_yaml import load
 from fairlead.settings.images import IMAGE_VARIABLES
 from fairlead.settings.models import Images, Settings
 

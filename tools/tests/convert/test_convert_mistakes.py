@@ -14,8 +14,8 @@ from command_line import fairlead, refused
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.convert import conversion
-from fairlead.convert.constraints import source_of, whole_value
 from fairlead.convert.conversion import Conversion
+from fairlead.convert.gatekeeper_constraints import source_of, whole_value
 from fairlead.convert.targets import Untakable
 
 MUTATOR = """\

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from command_line import fairlead
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.progress import Progress
 from fairlead.convert import conversion
 from fairlead.engines.base import Engine
 from fairlead.engines.python.engine import PythonEngine
-from fairlead.policy import cases, loading
+from fairlead.policy import cases, fairlead_yaml
 from fairlead.policy.cases import Case
 from fairlead.verification import verify
 from fairlead.verification.opa import OpaEngine
@@ -30,8 +30,8 @@ PARTLY = ("partly",)
 def of_sample(sample: str) -> list[Case]:
     """The cases of a sample, under the settings that belong to it."""
     path = FOLDER / sample / "fairlead.yaml"
-    (document,) = files.read_yaml(path)
-    settings = loading.parse(document)
+    (document,) = yaml_files.read_yaml(path)
+    settings = fairlead_yaml.parse(document)
     return [
         dataclasses.replace(case, settings=settings, given=document.value)
         for case in cases.load(FOLDER / sample / "cases.yaml")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from command_line import refused
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.demos import federation as demo
@@ -37,11 +37,11 @@ def test_every_step_prints_what_it_should(folder: Path) -> None:
 
 
 def test_the_scenario_has_what_the_docs_promise() -> None:
-    data = files.read_yaml(demo.folder() / "data.yaml")[0].value["placement"]
+    data = yaml_files.read_yaml(demo.folder() / "data.yaml")[0].value["placement"]
     apps = [
         document.value
         for path in sorted((demo.folder() / "apps").glob("*.yaml"))
-        for document in files.read_yaml(path)
+        for document in yaml_files.read_yaml(path)
     ]
     assert len(data["clusters"]) == 6
     assert len({cluster["jurisdiction"] for cluster in data["clusters"].values()}) == 3

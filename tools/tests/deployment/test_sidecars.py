@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.common.errors import UsageError
 from fairlead.deployment import sidecars
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -52,7 +52,7 @@ def test_without_a_program_it_is_told_how_to_name_one(
 
 def flags_of(settings: Settings) -> list[str]:
     policies = PolicySet.load(settings)
-    return sidecars.SYNC.arguments(arguments.MOUNTED, policies, "127.0.0.1:1", "127.0.0.1:2")
+    return sidecars.SYNC.arguments(containers.MOUNTED, policies, "127.0.0.1:1", "127.0.0.1:2")
 
 
 def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:

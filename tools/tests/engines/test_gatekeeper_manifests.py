@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from fairlead import engines
 from fairlead.cli.operations import render
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.engines.gatekeeper import definition, installation, manifests, modules
 from fairlead.opa import cli
@@ -251,8 +251,8 @@ def test_a_case_without_declared_pools_gets_those_that_it_names() -> None:
 
 
 def test_the_docs_show_the_values_of_the_chart() -> None:
-    page = files.read_text(paths.root() / "docs" / "engines.md")
-    assert files.read_text(installation.VALUES) in page
+    page = yaml_files.read_text(paths.root() / "docs" / "engines.md")
+    assert yaml_files.read_text(installation.VALUES) in page
 
 
 @pytest.mark.parametrize(

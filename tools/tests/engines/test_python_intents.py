@@ -17,7 +17,7 @@ from fairlead.engines.python import decisions
 from fairlead.engines.python.api import as_json, get, pointer, quoted
 from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
-from fairlead.policy import loading
+from fairlead.policy import fairlead_yaml
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.python_code import MissingError
 
@@ -57,7 +57,7 @@ def policies(folder: Path, python: str | None, settings: str = "") -> Policies:
         (place / "engines" / "python.py").write_text(python)
     path = folder / "fairlead.yaml"
     path.write_text(f"policies: [policies]\n{settings or 'intents: {node-pool: false}'}\n")
-    return decisions.of_policies(PolicySet.load(loading.load(path)))
+    return decisions.of_policies(PolicySet.load(fairlead_yaml.load(path)))
 
 
 def review(namespace: str = "payments", user: str = "eve", **spec: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from fairlead.cli.processes.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.engines.python.serving.connections import HEAD, listening
-from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 
 

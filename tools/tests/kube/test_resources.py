@@ -12,7 +12,7 @@ from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
-from fairlead.policy import loading
+from fairlead.policy import fairlead_yaml
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -133,7 +133,7 @@ CHOSEN = """replicate:
 def read(folder: Path, text: str) -> Settings:
     path = folder / "fairlead.yaml"
     path.write_text(text)
-    return loading.load(path)
+    return fairlead_yaml.load(path)
 
 
 def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.common.errors import FairleadError, InputError
-from fairlead.kube import admission_reviews, review_files
+from fairlead.kube import admission_reviews, manifest_files
 
 POD = {
     "apiVersion": "v1",
@@ -120,7 +120,7 @@ def test_a_patch_that_does_not_apply_is_an_error(operation: dict[str, Any]) -> N
 def read(folder: Path, text: str, name: str = "pod.yaml") -> list[Any]:
     path = folder / name
     path.write_text(text)
-    return [document.value for document in review_files.read(path)]
+    return [document.value for document in manifest_files.read(path)]
 
 
 def test_json_with_tabs_is_read(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_lists_in_lists_and_typed_lists_are_taken_apart_with_their_lines(tmp_pat
         "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: PodList\n  items:\n"
         "  - metadata: {name: a}\n  - metadata: {name: b}\n- apiVersion: v1\n  kind: Service\n"
     )
-    documents = review_files.read(path)
+    documents = manifest_files.read(path)
     assert [(document.value["kind"], document.line(())) for document in documents] == [
         ("Pod", 7),
         ("Pod", 8),
@@ -189,7 +189,7 @@ def test_items_of_a_json_list_have_lines_too(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     items = [{"apiVersion": "v1", "kind": kind} for kind in ("Pod", "Service")]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
-    assert [document.line(()) for document in review_files.read(path)] == [5, 9]
+    assert [document.line(()) for document in manifest_files.read(path)] == [5, 9]
 
 
 def test_a_kind_with_items_that_is_no_list_is_one_object(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_the_objects_of_a_folder_are_read_in_the_order_of_their_paths(tmp_path: 
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    documents, skipped = review_files.read_folder(tmp_path)
+    documents, skipped = manifest_files.read_folder(tmp_path)
     assert [
         (str(document.path.relative_to(tmp_path)), document.value["kind"]) for document in documents
     ] == [("a.yml", "Service"), ("b/list.json", "ConfigMap"), ("b/pod.yaml", "Pod")]
@@ -237,7 +237,7 @@ def test_a_broken_file_in_a_folder_is_an_error(
 ) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=words):
-        review_files.read_folder(tmp_path)
+        manifest_files.read_folder(tmp_path)
 
 
 def test_aliases_cannot_make_a_small_file_huge(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_number_of_a_patch_may_be_longer_than_python_reads() -> None:
 def test_a_pipe_in_a_folder_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(InputError, match="is not a file, but a pipe or a device"):
-        review_files.read_folder(tmp_path)
+        manifest_files.read_folder(tmp_path)
 
 
 def test_folders_that_are_links_are_read_once(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_folders_that_are_links_are_read_once(tmp_path: Path) -> None:
     apps.mkdir()
     for link, target in (("one", "../shared"), ("two", "../shared"), ("loop", ".")):
         (apps / link).symlink_to(target)
-    documents, _ = review_files.read_folder(apps)
+    documents, _ = manifest_files.read_folder(apps)
     assert [document.path for document in documents] == [apps / "one" / "a.yaml"]
 
 
@@ -295,4 +295,4 @@ def test_json_with_a_key_twice_is_an_error_as_in_yaml(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"apiVersion": "v1", "kind": "Pod", "kind": "Service"}')
     with pytest.raises(InputError, match="the key 'kind' stands there twice"):
-        review_files.read(path)
+        manifest_files.read(path)

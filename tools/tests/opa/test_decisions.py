@@ -24,7 +24,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import LOOPBACK, Credentials
-from fairlead.opa import arguments, cli
+from fairlead.opa import cli, containers
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.policy import bundles, cases, policy_files, staging
@@ -34,7 +34,7 @@ from fairlead.verification import opa as opa_engine
 from lab.fuzz.server import Opa, running
 
 SECRET = "hunter2-hunter2"
-FILES = arguments.Files(*(Path(name) for name in ("tls", "authz", "token")))
+FILES = containers.Files(*(Path(name) for name in ("tls", "authz", "token")))
 CONSOLE = sidecars.KUBE_MGMT.decision_logs(FILES, Settings(), "127.0.0.1:1")
 NAMESPACES = {
     "kubernetes/namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}
@@ -295,7 +295,7 @@ def test_a_service_gets_the_decisions_with_its_token_and_by_its_ca(
     service = Service("the-token-of-the-service")
     logs = LogService(url=service.url, secret="logs", private_authority=True)
     settings = Settings(decision_logs=DecisionLogs(service=logs))
-    files = arguments.Files(*(tmp_path / name for name in ("tls", "authz", "token")))
+    files = containers.Files(*(tmp_path / name for name in ("tls", "authz", "token")))
     volume.write(
         Path(files.logs), {"token": b"the-token-of-the-service\n", "ca.crt": service.made.ca}
     )

@@ -13,7 +13,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import webhooks
 from fairlead.kube import admission_reviews
-from fairlead.policy import loading
+from fairlead.policy import fairlead_yaml
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -33,7 +33,7 @@ enforcement: {small: warn}
 def load(folder: Path, text: str) -> Settings:
     path = folder / "fairlead.yaml"
     path.write_text(text)
-    return loading.load(path)
+    return fairlead_yaml.load(path)
 
 
 def decide(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.policy import carried, intent_file, intents, policy_files, staging
@@ -302,7 +302,7 @@ def test_the_json_schema_takes_the_projects_files_and_no_mistake() -> None:
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     documents = [
-        files.read_yaml(path)[0].value for path in policy_files.builtin().glob("*/intent.yaml")
+        yaml_files.read_yaml(path)[0].value for path in policy_files.builtin().glob("*/intent.yaml")
     ]
     assert len(documents) == 8
     for document in documents:

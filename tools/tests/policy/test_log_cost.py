@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.policy import policy_files
 from lab import benchmarks
 from lab.decision_cost import REQUESTS
@@ -23,7 +23,7 @@ the decision itself, which takes 725.
 def test_an_entry_of_a_plain_pod_stays_within_its_allocations(request_name: str) -> None:
     cost = benchmarks.measured(
         "data.system.log.mask",
-        modules={policy_files.LOG: files.read_text(policy_files.builtin() / policy_files.LOG)},
+        modules={policy_files.LOG: yaml_files.read_text(policy_files.builtin() / policy_files.LOG)},
         data={},
         input={
             "path": "system/main",

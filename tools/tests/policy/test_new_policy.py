@@ -12,7 +12,7 @@ import yaml
 from fairlead.checks import policies
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.policy import loading, new_policy, policy_files
+from fairlead.policy import fairlead_yaml, new_policy, policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -70,7 +70,7 @@ def test_a_new_repository_has_settings_that_name_its_policies(tmp_path: Path) ->
         "policies/sample_policy/cases/sample_policy.yaml",
         "policies/sample_policy/README.md",
     }
-    settings = loading.load(tmp_path / "mine" / "fairlead.yaml")
+    settings = fairlead_yaml.load(tmp_path / "mine" / "fairlead.yaml")
     assert "sample_policy.sample_policy.rego" in PolicySet.load(settings).modules
     workflow = yaml.safe_load((tmp_path / "mine/.github/workflows/policies.yml").read_text())
     runs = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]

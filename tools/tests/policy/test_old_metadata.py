@@ -11,7 +11,7 @@ import pytest
 from command_line import fairlead
 
 from fairlead.checks import policies
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.policy import carried, intents, new_policy
@@ -259,6 +259,6 @@ def test_a_schema_of_parameters_that_is_none_is_a_mistake() -> None:
 
 def test_the_document_of_a_converted_file_has_no_expression(folder: Path) -> None:
     new_policy.intent_files(folder)
-    (document,) = files.read_yaml(folder / "no_host_network" / "intent.yaml")
+    (document,) = yaml_files.read_yaml(folder / "no_host_network" / "intent.yaml")
     assert "{{" not in str(document.value)
     assert "{%" not in str(document.value)

@@ -9,8 +9,8 @@ import pytest
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.policy import (
+    fairlead_yaml,
     intents,
-    loading,
     new_policy,
     parameter_rules,
     policy_files,
@@ -37,7 +37,7 @@ intents:
 def load(folder: Path, text: str) -> Settings:
     path = folder / "fairlead.yaml"
     path.write_text(text)
-    return loading.load(path, parameter_rules.rules(Progress()))
+    return fairlead_yaml.load(path, parameter_rules.rules(Progress()))
 
 
 def test_each_broken_rule_is_told_with_its_line(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy import cases, placement_cases
 
@@ -84,7 +84,7 @@ def test_policies_without_placement_have_no_cases_of_ours(tmp_path: Path) -> Non
 
 def test_our_own_cases_ask_about_the_scenario_and_for_too_many_clusters() -> None:
     ours = placement_cases.load()
-    data = files.read_yaml(paths.root() / "testdata" / "placement" / "data.yaml")[0].value
+    data = yaml_files.read_yaml(paths.root() / "testdata" / "placement" / "data.yaml")[0].value
     assert len([case for case in ours if case.data == data]) >= 10
     assert any(str(case.resource).count('"c') == 10_000 for case in ours)
     assert len([case for case in ours if case.expect.errors]) >= 15

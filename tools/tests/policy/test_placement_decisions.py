@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from odd_values import odd, paths_of, replaced
 from placement_answers import MODULES, answers, shared_answers
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.opa import cli
 
-SCENARIO = files.read_yaml(paths.root() / "testdata" / "placement" / "data.yaml")[0].value
+SCENARIO = yaml_files.read_yaml(paths.root() / "testdata" / "placement" / "data.yaml")[0].value
 
 values = odd | st.sampled_from(
     [

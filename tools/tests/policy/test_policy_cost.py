@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.opa import cli
 from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
@@ -122,7 +122,7 @@ def processor_time(query: str, asked: dict[str, Any]) -> float:
     """The processor seconds of `opa eval`, which do not depend on the load of the machine."""
     modules = {
         **PolicySet.load(SETTINGS).modules,
-        policy_files.LOG: files.read_text(policy_files.builtin() / policy_files.LOG),
+        policy_files.LOG: yaml_files.read_text(policy_files.builtin() / policy_files.LOG),
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert cli.evaluate(query, modules=modules, data=NAMESPACES, input=asked) is not None

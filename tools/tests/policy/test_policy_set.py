@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.cli import options
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.policy import new_policy, policy_files, staging
@@ -62,13 +62,13 @@ def test_a_command_reads_each_file_once(tmp_path: Path, monkeypatch: pytest.Monk
     settings_file = tmp_path / "fairlead.yaml"
     settings_file.write_text("policies: [policies]\nintents: {sample-policy: true}\n")
     counts: Counter[Path] = Counter()
-    read_text = files.read_text
+    read_text = yaml_files.read_text
 
     def counting(path: Path, **options: bool) -> str:
         counts[path] += 1
         return read_text(path, **options)
 
-    monkeypatch.setattr(files, "read_text", counting)
+    monkeypatch.setattr(yaml_files, "read_text", counting)
     policies = options.load_policies(settings_file, None)
     assert counts[tmp_path / "policies" / "sample_policy" / "intent.yaml"] == 1
     assert counts[policy_files.builtin() / "node_pool" / "node_pool.rego"] == 1

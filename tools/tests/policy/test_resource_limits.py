@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.engines.python import loading
 from fairlead.engines.python.api import Kind, Request
 from fairlead.opa import cli
@@ -19,7 +19,7 @@ from fairlead.settings.models import Exempt, Settings
 
 POLICIES = paths.root() / "policies"
 MODULES = {
-    name.replace("/", "."): files.read_text(POLICIES / name)
+    name.replace("/", "."): yaml_files.read_text(POLICIES / name)
     for name in (
         "lib/mirror_pods/mirror_pods.rego",
         "lib/resources/resources.rego",
@@ -53,7 +53,7 @@ def _opa(query: str, value: Any) -> Any:
 
 
 def test_quantities_have_the_amounts_that_kubernetes_gives_them() -> None:
-    amounts = json.loads(files.read_text(paths.root() / "testdata" / "quantities.json"))
+    amounts = json.loads(yaml_files.read_text(paths.root() / "testdata" / "quantities.json"))
     read = _opa(
         "{text: sprintf(`%d`, [data.lib.quantities.nano(text)]) | some text in input}", [*amounts]
     )

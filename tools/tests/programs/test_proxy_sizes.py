@@ -1,4 +1,4 @@
-"""OPA's proxy counts the values of an object as pod_sizes.py does."""
+"""OPA's proxy counts the values of an object as review_limits.py does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from fairlead.common import paths
 from fairlead.common.progress import Progress
-from fairlead.deployment import pod_sizes
+from fairlead.deployment import review_limits
 from fairlead.programs.toolchain import golang, recipe
 
 KINDS = ("/Pod", "apps/DaemonSet", "apps/Deployment", "batch/CronJob", "/Namespace", "/ConfigMap")
@@ -35,10 +35,10 @@ def some(draw: random.Random, shape: Any, depth: int = 0) -> Any:
 
 def objects(draw: random.Random) -> Iterator[tuple[str, Any]]:
     for kind in KINDS * 60:
-        group = pod_sizes.SIZES["groups"][pod_sizes.SIZES["kinds"].get(kind, "pods")]
+        group = review_limits.SIZES["groups"][review_limits.SIZES["kinds"].get(kind, "pods")]
         value = some(draw, group["beside"])
         for path in group["templates"]:
-            at, template = value, some(draw, pod_sizes.SIZES["template"])
+            at, template = value, some(draw, review_limits.SIZES["template"])
             for field in path:
                 at = at.setdefault(field, {}) if isinstance(at, dict) else None
             if isinstance(at, dict) and isinstance(template, dict):
@@ -61,7 +61,7 @@ def test_the_proxy_counts_as_the_shapes_say(tmp_path: Path) -> None:
         timeout=600,
     )
     counted = [(int(v), int(p)) for v, p in re.findall(r"^size (\d+) (\d+)$", done.stdout, re.M)]
-    assert counted == [pod_sizes.size(kind, value) for kind, value in drawn], done.stderr
+    assert counted == [review_limits.size(kind, value) for kind, value in drawn], done.stderr
     assert max(counted) > (50, 0)
     assert max(parts for _, parts in counted) > 5
 
@@ -69,4 +69,4 @@ def test_the_proxy_counts_as_the_shapes_say(tmp_path: Path) -> None:
 def test_the_words_of_the_refusal_are_those_of_the_rego() -> None:
     module = (paths.root() / "policies" / "review" / "review.rego").read_text()
     (literals,) = re.findall(r'too_large := concat\("", \[\n(.*?)\n\]\)', module, re.DOTALL)
-    assert "".join(re.findall(r'"(.*)"', literals)) == pod_sizes.TOO_LARGE
+    assert "".join(re.findall(r'"(.*)"', literals)) == review_limits.TOO_LARGE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.common.errors import UsageError
-from fairlead.policy.loading import load
+from fairlead.policy.fairlead_yaml import load
 from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import labels
 from fairlead.policy import policy_files
-from fairlead.policy.loading import find, load
+from fairlead.policy.fairlead_yaml import find, load
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.images import IMAGE_VARIABLES
 from fairlead.settings.models import Images, Settings

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.common.files import Document
+from fairlead.common.yaml_files import Document
 from fairlead.placement import replica_division
 from fairlead.placement.decisions import WORKLOADS, Placement, Result, kind_of
 

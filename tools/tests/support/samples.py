@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Engine
-from fairlead.policy import loading
+from fairlead.policy import fairlead_yaml
 from fairlead.policy.cases import Case, Expect, Namespace, Request
 
 FOLDER = paths.root() / "testdata" / "samples"
@@ -16,13 +16,13 @@ FOLDER = paths.root() / "testdata" / "samples"
 
 def manifests(*names: str) -> list[dict[str, Any]]:
     """The objects in these files."""
-    return [document.value for name in names for document in files.read_yaml(FOLDER / name)]
+    return [document.value for name in names for document in yaml_files.read_yaml(FOLDER / name)]
 
 
 def case(sample: str, request: Request, *, allowed: bool, name: str) -> Case:
     """The case of a request in the sample's namespace. Of several intents, it names the first."""
     path = FOLDER / sample / "fairlead.yaml"
-    settings = loading.load(path)
+    settings = fairlead_yaml.load(path)
     chosen = {name: each for name, each in settings.intents.items() if each.enabled}
     (namespace,) = manifests(f"{sample}/namespace.yaml")
     metadata = namespace["metadata"]

@@ -140,7 +140,7 @@ def test_a_policy_as_large_as_a_config_map_can_hold_is_loaded(world: World) -> N
     rules = "\n".join(f'x{number} := "{"ä" * 480}"' for number in range(1000))
     text = f"package system.large\n{rules}"
     assert len(text.encode()) > 950_000
-    world.opa._connection.timeout = 60.0
+    world.opa.timeout = 60.0
     world.cluster({"fairlead-policies": {"a": text}})
     world.settle()
     assert world.problems["fairlead", "fairlead-policies"] == []

@@ -21,7 +21,7 @@ from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.deployment.names import POLICY_REVIEWS
-from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 from fairlead.pki.key_files import write_pair
 from fairlead.sync import connection_limits

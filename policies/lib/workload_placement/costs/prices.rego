@@ -1,3 +1,4 @@
+# What the resources of an eligible cluster cost, and what is wrong with the prices in the data.
 package lib.workload_placement.costs
 
 import data.lib.workload_placement.eligibility

@@ -1,3 +1,4 @@
+# What the workload's traffic from each cluster to others costs.
 package lib.workload_placement.costs
 
 import data.lib.values

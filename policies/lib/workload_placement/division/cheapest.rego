@@ -1,3 +1,4 @@
+# The replicas of each cluster if the workload asks for no clusters: so that all together cost least.
 package lib.workload_placement.division
 
 import data.lib.workload_placement.costs

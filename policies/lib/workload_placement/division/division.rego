@@ -40,7 +40,8 @@ cost := round((sum(shares) / request.pods) * 1000000000000) / 1000000000000 if {
 	count(shares) == count(weights)
 }
 
-# The replicas of each cluster by the largest remainder, as engines divide them (docs/placement.md).
+# The replicas of each cluster by the largest remainder, for the cost. fairlead.placement.replica_division divides in the same
+# way what is printed (docs/placement.md).
 _divided := {name: number |
 	some name, share in _shares
 	number := floor(share) + count(_larger & {name})

@@ -1,3 +1,4 @@
+# Where the workload runs now, so that it stays there unless a move saves enough.
 package lib.workload_placement.division
 
 import data.lib.values

@@ -1,3 +1,4 @@
+# Over how many clusters replicas have to be spread, and how many one cluster may have.
 package lib.workload_placement.division
 
 import data.lib.values

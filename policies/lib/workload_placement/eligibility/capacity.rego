@@ -1,3 +1,4 @@
+# Whether a cluster has the capacity for all replicas.
 package lib.workload_placement.eligibility
 
 import data.lib.quantities

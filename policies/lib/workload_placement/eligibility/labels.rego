@@ -1,3 +1,4 @@
+# Whether the labels of a cluster meet the workload's cluster-selector.
 package lib.workload_placement.eligibility
 
 import data.lib.workload_placement.request

@@ -1,3 +1,4 @@
+# What is wrong with the data of clusters.
 package lib.workload_placement.eligibility
 
 import data.lib.values

@@ -1,3 +1,4 @@
+# The workload's annotation cluster-selector.
 package lib.workload_placement.request
 
 import data.lib.values

@@ -1,3 +1,4 @@
+# The replicas of a workload, and the resources that they request.
 package lib.workload_placement.request
 
 import data.lib.quantities

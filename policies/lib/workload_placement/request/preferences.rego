@@ -1,3 +1,4 @@
+# The clusters and weights that a workload asks for.
 package lib.workload_placement.request
 
 import data.lib.values

@@ -1,3 +1,4 @@
+# The traffic that a workload says it sends.
 package lib.workload_placement.request
 
 import data.lib.values

@@ -17,7 +17,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.operations import push
-from fairlead.policy import loading, policy_files
+from fairlead.policy import fairlead_yaml, policy_files
 
 _LOOK = 0.3
 """Seconds between two checks of the files with --watch."""
@@ -61,17 +61,17 @@ def command(
         return
 
     def settings_now() -> Path | None:
-        return loading.find(settings_file)
+        return fairlead_yaml.find(settings_file)
 
-    folders = policy_files.paths(loading.load(settings_file), policies_folder)
+    folders = policy_files.paths(fairlead_yaml.load(settings_file), policies_folder)
 
     def folders_now() -> list[Path]:
         nonlocal folders
         with suppress(FairleadError):  # the push says what is wrong with the settings
-            folders = policy_files.paths(loading.load(settings_file), policies_folder)
+            folders = policy_files.paths(fairlead_yaml.load(settings_file), policies_folder)
         return folders
 
-    file = settings_now() or Path.cwd() / loading.FILE
+    file = settings_now() or Path.cwd() / fairlead_yaml.FILE
     watched = [paths.shown(path) for path in (*folders, file)]
     out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
     for _ in push.changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):

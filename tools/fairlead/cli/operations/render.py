@@ -17,7 +17,7 @@ from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines.base import UnsupportedSettings
 from fairlead.operations import strategies
 from fairlead.operations.strategies import python
-from fairlead.policy import loading
+from fairlead.policy import fairlead_yaml
 
 
 @click.command()
@@ -78,7 +78,7 @@ def command(
         try:
             objects = engines.render(engine, policies)
         except UnsupportedSettings as error:
-            raise loading.located(settings_file, error.mistakes) from error
+            raise fairlead_yaml.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
     if base is None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.placement import place_formats, place_options, place_reports, place_watch
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.progress import Progress
 from fairlead.placement import decisions
 from fairlead.placement.decisions import Placement, Result
@@ -98,11 +98,11 @@ def _in_host(host: Host, selector: str, progress: Progress) -> decisions.Inputs:
 
 def _apply(result: Result, host: Host) -> int:
     """Apply Karmada's policies in the host cluster. Returns the exit code."""
-    from fairlead.placement import karmada_policies
+    from fairlead.placement import karmada_apply
 
     place_reports.emit_errors(result)
     with out.progress() as progress:
-        report = karmada_policies.keep(result, host, progress=progress)
+        report = karmada_apply.keep(result, host, progress=progress)
     place_reports.emit(report)
     failed = any(placement.errors for placement in result.placements)
     return int(failed or bool(report.problems))
@@ -112,7 +112,7 @@ def _data(placement: Placement) -> dict[str, Any]:
     manifest = placement.document.value
     metadata = manifest.get("metadata") or {}
     return {
-        "file": str(files.shown(placement.document.path)),
+        "file": str(yaml_files.shown(placement.document.path)),
         "line": placement.document.line(()),
         "kind": manifest["kind"],
         "namespace": decisions.namespace_of(metadata),

@@ -10,7 +10,7 @@ from fairlead.cli import output as out
 from fairlead.placement.decisions import Result
 
 if TYPE_CHECKING:
-    from fairlead.placement.karmada_policies import Report
+    from fairlead.placement.karmada_apply import Report
 
 _COLUMNS = ("cluster", "kind", "namespace", "name", "action")
 

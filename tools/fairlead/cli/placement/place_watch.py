@@ -81,10 +81,10 @@ def _show(decision: Decision, output: str, before: _Printed) -> None:
 
 def _apply(watch: Watch, decision: Decision, host: Host, before: _Printed) -> _Printed:
     """Carry out the decision in the host cluster; `before` is what the last call returned."""
-    from fairlead.placement import karmada_policies
+    from fairlead.placement import karmada_apply
 
     try:
-        report = karmada_policies.keep(decision.result, host, progress=out.plain())
+        report = karmada_apply.keep(decision.result, host, progress=out.plain())
     except FairleadError as error:
         out.error(str(error))
         watch.failed()

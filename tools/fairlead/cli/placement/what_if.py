@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.placement import what_if
 from fairlead.placement.decisions import Placement
 from fairlead.placement.what_if import Changes, Comparison
@@ -82,7 +82,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
     document = comparison.now.document
     costs = comparison.costs or (None, None)
     return {
-        "file": str(files.shown(document.path)),
+        "file": str(yaml_files.shown(document.path)),
         "line": document.line(()),
         "kind": document.value["kind"],
         "namespace": comparison.now.namespace,

@@ -36,7 +36,7 @@ from fairlead.deployment.names import (
     TOKEN_SECRET,
 )
 from fairlead.deployment.sidecars import Sidecar
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
@@ -301,15 +301,15 @@ class EmbeddedCluster(RememberingCluster):
         sidecar, files, settings = self.sidecar, replica.files, policies.settings
         program = toolchain.ensure(["opa"], progress)["opa"]
         logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
-        argv = [str(program), *arguments.opa_arguments(files, replica.opa_address, logs)]
+        argv = [str(program), *containers.opa_arguments(files, replica.opa_address, logs)]
         environment = {
-            **arguments.OPA_ENVIRONMENT,
+            **containers.OPA_ENVIRONMENT,
             **sidecar.opa_environment(files, replica.sidecar_address),
         }
         is_running = replica.opa in self.servers()
         ready, probe = (
             f"https://{replica.opa_address}/health",
-            replica.probe(arguments.OPA_LIVENESS),
+            replica.probe(containers.OPA_LIVENESS),
         )
         started = self._run(
             replica.opa, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
@@ -398,7 +398,7 @@ class EmbeddedCluster(RememberingCluster):
         program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
         argv = [
             str(program),
-            *arguments.proxy_arguments(
+            *containers.proxy_arguments(
                 replica.files,
                 replica.opa_address,
                 replica.proxy_address,
@@ -406,10 +406,10 @@ class EmbeddedCluster(RememberingCluster):
             ),
         ]
         ready, probe = (
-            replica.opa_url(arguments.PROXY_LIVENESS.path),
-            replica.probe(arguments.PROXY_LIVENESS),
+            replica.opa_url(containers.PROXY_LIVENESS.path),
+            replica.probe(containers.PROXY_LIVENESS),
         )
-        environment = arguments.PROXY_ENVIRONMENT
+        environment = containers.PROXY_ENVIRONMENT
         self._run(
             replica.proxy, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
         )

@@ -12,14 +12,14 @@ from fairlead.clusters.embedded import volume
 from fairlead.clusters.embedded.kubelet import Volume
 from fairlead.common import waiting
 from fairlead.deployment.names import TLS_SECRET, TOKEN_SECRET
-from fairlead.opa import arguments
+from fairlead.opa import containers
 from fairlead.policy import policy_files
 
 DEADLINE = 30.0
 """Seconds in which a Secret that the API server has is mounted."""
 
 
-def volumes(files: arguments.Files, logs: str | None) -> list[Volume]:
+def volumes(files: containers.Files, logs: str | None) -> list[Volume]:
     """The volumes that a pod mounts; `logs` is the Secret of the decision logs' service."""
     mounts = [
         Volume(str(files.tls), TLS_SECRET),
@@ -43,7 +43,7 @@ def _holds(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return False
 
 
-def read_once(files: arguments.Files) -> str:
+def read_once(files: containers.Files) -> str:
     """A digest of what a sidecar reads only when it starts: its token and its CAs."""
     contents = (
         volume.read(Path(files.token)).get("token", b""),

@@ -12,7 +12,7 @@ from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.server import Probe
 from fairlead.deployment import sidecars
 from fairlead.deployment.sidecars import Sidecar
-from fairlead.opa import arguments
+from fairlead.opa import containers
 
 KINDS = ("opa", "proxy", "sidecar")
 """The kinds of server of each replica."""
@@ -34,7 +34,7 @@ class Replica:
     opa_address: str
     proxy_address: str
     sidecar_address: str
-    files: arguments.Files
+    files: containers.Files
 
     @property
     def ca(self) -> Path:
@@ -44,16 +44,16 @@ class Replica:
         """The URL at which others reach OPA: that of its proxy."""
         return f"https://{self.proxy_address}{path}"
 
-    def probe(self, liveness: arguments.Liveness) -> Probe:
+    def probe(self, liveness: containers.Liveness) -> Probe:
         """The probe that a kubelet would use."""
         address = {
-            arguments.OPA_PORT: self.proxy_address,
-            arguments.SYNC_PORT: self.sidecar_address,
+            containers.OPA_PORT: self.proxy_address,
+            containers.SYNC_PORT: self.sidecar_address,
         }[liveness.port]
         return probe(f"https://{address}{liveness.path}", liveness)
 
 
-def probe(url: str, liveness: arguments.Liveness) -> Probe:
+def probe(url: str, liveness: containers.Liveness) -> Probe:
     """The probe that a kubelet would use for the server at this URL."""
     return Probe(
         url,
@@ -105,9 +105,9 @@ def in_place_of_opa(port: int, mounted: Path) -> Replica:
     return Replica(name, name, name, [], address, address, address, _files(mounted / name))
 
 
-def _files(folder: Path) -> arguments.Files:
+def _files(folder: Path) -> containers.Files:
     # Each replica has its own copy, as each pod's volumes are refreshed on their own.
-    return arguments.Files(folder / "tls", folder / "authz", folder / "token")
+    return containers.Files(folder / "tls", folder / "authz", folder / "token")
 
 
 def _suffixes(count: int) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.engines.cel import manifests
+from fairlead.engines.cel.admission_policies import require_definitions
 from fairlead.engines.cel.manifests import Rendered
-from fairlead.engines.cel.policies import require_definitions
 from fairlead.policy.policy_set import PolicySet
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from fairlead.common import files, mistakes
+from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy.intents import Intent
 from fairlead.settings.strict import Strict
@@ -93,7 +93,7 @@ def of(intent: Intent) -> Definition | None:
     path = Path(intent.source).parent / FILE
     if not path.is_file():
         return None
-    documents = files.read_yaml(path)
+    documents = yaml_files.read_yaml(path)
     if len(documents) != 1:
         raise InputError(path, "holds more than one document" if documents else "is empty")
     definition = documents[0].parse(Definition)

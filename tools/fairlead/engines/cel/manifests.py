@@ -10,10 +10,10 @@ from typing import Any
 
 from fairlead.common.digests import digest
 from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF
+from fairlead.engines.cel import admission_policies
 from fairlead.engines.cel import definition as definitions
-from fairlead.engines.cel import policies
+from fairlead.engines.cel.admission_policies import Policy
 from fairlead.engines.cel.definition import Definition
-from fairlead.engines.cel.policies import Policy
 from fairlead.policy import bundles
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
@@ -105,10 +105,10 @@ class _Instance:
 
     def rendered(self) -> Rendered:
         definition = _definition_of(self.instance.intent, self.definition)
-        values = policies.parameters(self.instance, self.definition, self.read)
+        values = admission_policies.parameters(self.instance, self.definition, self.read)
         parts = [
             (_kind_of(policy), policy.name, _actions(policy), spec)
-            for policy in policies.of(self.instance, self.definition, self.settings)
+            for policy in admission_policies.of(self.instance, self.definition, self.settings)
             for spec in (self._spec(policy, parametrised=definition is not None),)
         ]
         content = json.dumps([definition, values, parts], sort_keys=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jinja2 import TemplateError
 from pydantic import Field
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy.expressions import rendered
 from fairlead.policy.intents import Intent
@@ -73,7 +73,7 @@ def of(intent: Intent) -> Definition | None:
 
 @functools.lru_cache(maxsize=64)
 def _read(path: Path, _changed: int) -> Definition:
-    documents = files.read_yaml(path)
+    documents = yaml_files.read_yaml(path)
     if len(documents) != 1:
         raise InputError(path, "holds more than one document" if documents else "is empty")
     return documents[0].parse(Definition)

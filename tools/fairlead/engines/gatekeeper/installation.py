@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.policy.instances import Instance
 from fairlead.policy.requests import Kind
 
@@ -20,7 +20,7 @@ _PHASES = ("mutating", "validating")
 @functools.cache
 def values() -> dict[str, Any]:
     """The values of the chart."""
-    return dict(yaml.safe_load(files.read_text(VALUES)))
+    return dict(yaml.safe_load(yaml_files.read_text(VALUES)))
 
 
 def unasked(instance: Instance, mutated: set[str | None]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import FairleadError
 from fairlead.opa import cli
 from fairlead.policy import carried
@@ -59,7 +59,7 @@ def _of(intent: str, modules: tuple[tuple[str, str], ...]) -> Code:
     for key, text in modules:
         by_package.setdefault(_package(text), {})[key] = text
     for name in _ADAPTED:
-        text = files.read_text(_HERE / f"{name}.rego").replace("PACKAGE", intent)
+        text = yaml_files.read_text(_HERE / f"{name}.rego").replace("PACKAGE", intent)
         by_package[name] = {f"{name}.rego": text}
     modules_: dict[str, str] = {}
     packages: set[str] = set()
@@ -72,7 +72,7 @@ def _of(intent: str, modules: tuple[tuple[str, str], ...]) -> Code:
         unused = by_package.keys() - packages
         pending |= {name for name in unused if any(_uses(text, name) for text in texts)}
     moved = cli.move(modules_, {path: f"{LIBRARY}.{path}" for path in packages})
-    entry = files.read_text(_HERE / ENTRY)
+    entry = yaml_files.read_text(_HERE / ENTRY)
     paths = cli.documents_used({**moved, ENTRY: entry}, ["data.fairlead.violation"])
     unavailable = {".".join(path) for path in paths if path[0] == "data"}
     unavailable |= {name for name in _SWITCHED_OFF if any(f"{name}(" in t for t in moved.values())}

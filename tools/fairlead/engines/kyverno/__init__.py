@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.engines.cel.policies import require_definitions
+from fairlead.engines.cel.admission_policies import require_definitions
 from fairlead.engines.kyverno import manifests
 from fairlead.policy.policy_set import PolicySet
 

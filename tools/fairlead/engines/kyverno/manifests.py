@@ -9,9 +9,9 @@ from typing import Any
 
 from fairlead.common.errors import UsageError
 from fairlead.deployment.names import INTENT_LABEL, PART_OF
+from fairlead.engines.cel import admission_policies, literals
 from fairlead.engines.cel import definition as definitions
-from fairlead.engines.cel import literals, policies
-from fairlead.engines.cel.policies import Policy
+from fairlead.engines.cel.admission_policies import Policy
 from fairlead.kube import admission_reviews
 from fairlead.policy import bundles
 from fairlead.policy.instances import Instance
@@ -37,14 +37,14 @@ def render(active: Sequence[Instance], settings: Settings) -> list[list[dict[str
         definition = definitions.of(instance.intent)
         if definition is None:
             continue
-        values = policies.parameters(instance, definition, document)
+        values = admission_policies.parameters(instance, definition, document)
         try:
             literal = literals.value(values) if values else None
         except ValueError as error:
             raise UsageError(_UNWRITABLE.format(instance.name, error)) from error
         specs = [
             _manifest(policy, instance.name, literal)
-            for policy in policies.of(instance, definition, settings, repeated=False)
+            for policy in admission_policies.of(instance, definition, settings, repeated=False)
         ]
         rendered.append(sorted(specs, key=lambda spec: spec["kind"] == MUTATING))
     return rendered

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from fairlead.deployment import pod_sizes
+from fairlead.deployment import review_limits
 from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
 from fairlead.engines.python.loading import Decide
@@ -138,15 +138,15 @@ def of_data(settings: Settings, data: Mapping[str, str]) -> Policies:
 
 def _is_too_large(request: Request) -> bool:
     return any(
-        pod_sizes.is_too_large(request.kind.path, value)
+        review_limits.is_too_large(request.kind.path, value)
         for value in (request.object, request.old_object)
     )
 
 
 def _refused(_: str, request: Request) -> Decision:
     """What an intent says of an object that is too large, whatever the intent is about."""
-    changes = pod_sizes.changes(request.operation, request.object, request.old_object)
-    return Decision(deny=frozenset({pod_sizes.TOO_LARGE} if changes else ()))
+    changes = review_limits.changes(request.operation, request.object, request.old_object)
+    return Decision(deny=frozenset({review_limits.TOO_LARGE} if changes else ()))
 
 
 def _unknown(namespace: str) -> str:

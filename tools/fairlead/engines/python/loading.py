@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.engines.python.api import Decision, Request
 from fairlead.policy import python_code
@@ -29,7 +29,7 @@ def load(instance: Instance) -> Decide:
     path = python_code.path_of(instance.intent).resolve()
     if not path.is_file():
         raise python_code.missing(instance)
-    return _decide(instance.intent, files.read_text(path), path)
+    return _decide(instance.intent, yaml_files.read_text(path), path)
 
 
 def load_from(code: Mapping[str, str]) -> Callable[[Instance], Decide]:

@@ -1,4 +1,4 @@
-"""What an engine does in the life of a deployment; fairlead.operations.lifecycle has the order."""
+"""What an engine does at each step of a change; fairlead.operations.change_steps has the order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead.kube import clients
 from fairlead.operations import deployed_state
 from fairlead.operations.applying import Applier, Outcome
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled import Disabled
+from fairlead.operations.disabled_intents import Disabled
 from fairlead.operations.drift import Comparison
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet

@@ -19,7 +19,7 @@ import yaml
 
 from fairlead import engines
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment import engine_names, manifests, switches
+from fairlead.deployment import disabled_objects, engine_names, manifests
 from fairlead.deployment.names import (
     CEL_ENGINE,
     ENGINE_ANNOTATION,
@@ -32,7 +32,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.engines.live import custom_resources, marker
 from fairlead.kube import clients
-from fairlead.operations import applying, disabled, drift, transient_access
+from fairlead.operations import applying, disabled_intents, drift, transient_access
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.strategies import admission_objects, base, pod_objects
 from fairlead.operations.strategies.base import Description, Key, Operation, Overtaken, Revision
@@ -146,7 +146,7 @@ class Cel:
         rows = {"deployed": True, "sidecar": None, "bundles": None, "policies": [row]}
         rows |= {key: [] for key in ("opa", "sidecars", "access", "certificates")}
         return Description(
-            self.engine, rows, comparison, disabled.bindings(self._objects).disabled, {}, ()
+            self.engine, rows, comparison, disabled_intents.bindings(self._objects).disabled, {}, ()
         )
 
     def _require_recorded(self, new: Revision) -> None:
@@ -191,9 +191,9 @@ class Cel:
 
     def _bindings(self, new: Revision) -> list[Mapping[str, Any]]:
         """The revision's bindings; those of disabled intents are off."""
-        records = disabled.bindings(self._objects).disabled.records
+        records = disabled_intents.bindings(self._objects).disabled.records
         return [
-            switches.binding_off(manifest)
+            disabled_objects.binding_off(manifest)
             if manifest["metadata"]["labels"][INTENT_LABEL] in records
             else manifest
             for manifest in admission_objects.bindings(new.objects)

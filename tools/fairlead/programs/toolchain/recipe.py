@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fairlead
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.programs.toolchain.programs import PROGRAMS, Program
 
@@ -65,13 +65,13 @@ def of(program: Program) -> Recipe:
     it.
     """
     source = paths.root() / program.own if program.own else folder() / program.module
-    text = files.read_text(source / "go.mod")
+    text = yaml_files.read_text(source / "go.mod")
     version = fairlead.__version__ if program.own else _required(text, program.package)
     go = re.search(r"^go (\d[\d.]*)$", text, re.MULTILINE)
     if version is None or go is None:
         missing = f"require line for {program.package}" if version is None else "go line"
         raise InputError(source / "go.mod", f"has no {missing}: restore it from git")
-    sums = _sources(source) if program.own else files.read_text(source / "go.sum")
+    sums = _sources(source) if program.own else yaml_files.read_text(source / "go.sum")
     flags = _flags(program, version)
     built_for = f"{sys.platform}/{platform.machine()}"  # machines may share a home folder
     digest = hashlib.sha256("\0".join((text, sums, *flags, built_for)).encode()).hexdigest()
@@ -101,7 +101,7 @@ def _flags(program: Program, version: str) -> tuple[str, ...]:
 def _sources(source: Path) -> str:
     """The sources of a module of Fairlead's own, and its go.sum, if it requires modules."""
     sources = [path for path in sorted(source.glob("*.go")) if not path.match("*_test.go")]
-    return "\0".join(files.read_text(path) for path in (*sources, *source.glob("go.sum")))
+    return "\0".join(yaml_files.read_text(path) for path in (*sources, *source.glob("go.sum")))
 
 
 def _required(text: str, package: str) -> str | None:

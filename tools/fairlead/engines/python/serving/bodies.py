@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from starlette.requests import ClientDisconnect, Request
 
 from fairlead.common import json_numbers
-from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.opa.containers import LARGEST_REVIEW
 
 PATIENCE = 5.0
 """Seconds for a whole body."""

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairlead.common.errors import FairleadError
-from fairlead.opa.arguments import DRAIN
+from fairlead.opa.containers import DRAIN
 from fairlead.sync.server_certificates import Certificate
 
 HEAD = 16 * 1024

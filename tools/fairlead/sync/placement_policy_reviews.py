@@ -16,12 +16,12 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import PLACEMENT_POLICIES, POLICY_OBJECTS
 from fairlead.kube.admission_reviews import API_VERSION
 from fairlead.opa.compiler import Compiler, TooCostly
-from fairlead.sync import policy_object_status, policy_objects, policy_problems, refusals
+from fairlead.sync import placement_policies, placement_policy_status, policy_problems, refusals
 from fairlead.sync.claims import Claims, meet
 from fairlead.sync.config_maps import ConfigMap
 from fairlead.sync.desired import Desired, Snapshot, snapshot
+from fairlead.sync.placement_policies import KEY
 from fairlead.sync.plans import InForce
-from fairlead.sync.policy_objects import KEY
 from fairlead.sync.policy_problems import CLAIMED, Problem
 
 _STORED = ("CREATE", "UPDATE")
@@ -81,9 +81,11 @@ class Reviews:
             return _refused(f"{name}: {error}: split it, or make it simpler", 422)
         except FairleadError as error:
             return _refused(f"{name} cannot be checked: {error}", 500)
-        errors = policy_object_status.errors_of(policy, problems)
+        errors = placement_policy_status.errors_of(policy, problems)
         if errors:
-            return _refused(f"{name}: {'; '.join(map(policy_object_status.sentence, errors))}", 422)
+            return _refused(
+                f"{name}: {'; '.join(map(placement_policy_status.sentence, errors))}", 422
+            )
         return {"allowed": True, **({"warnings": warnings} if warnings else {})}
 
     def _judge(
@@ -111,8 +113,8 @@ class Reviews:
                 error for error in errors if (error.get("location") or {}).get("file") == item[1]
             ]
         warnings = [
-            policy_object_status.sentence(error)
-            for error in policy_object_status.errors_of(policy, claimed)
+            placement_policy_status.sentence(error)
+            for error in placement_policy_status.errors_of(policy, claimed)
         ]
         return errors, warnings
 
@@ -161,7 +163,7 @@ def _policy(value: Any) -> ConfigMap:
     match value:
         case {"metadata": {"name": str()}, "spec": {"rego": str()}}:
             try:
-                policy = policy_objects.read({**value, "status": None})
+                policy = placement_policies.read({**value, "status": None})
             except (ValueError, RecursionError, TypeError) as error:
                 raise Unreadable(f"a PlacementPolicy of another form: {error}") from error
             return replace(policy, created=policy.created or _LATEST)

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 
 
@@ -34,7 +34,7 @@ class Request:
         """Read a request from a JSON file, as a failing run prints it. Raises InputError if it is
         invalid.
         """
-        value = files.read_json(path)
+        value = yaml_files.read_json(path)
         try:
             return cls(
                 **{

@@ -6,27 +6,27 @@ from threading import Event, Thread
 
 import pytest
 
-from fairlead.sync import loops, pulse
-from fairlead.sync.pulse import Pulse
+from fairlead.sync import hung_threads, loops
+from fairlead.sync.hung_threads import ThreadProgress
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time in seconds that a pulse reads."""
+    """The time in seconds that ThreadProgress reads."""
     now = [1000.0]
-    monkeypatch.setattr("fairlead.sync.pulse.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fairlead.sync.hung_threads.time.monotonic", lambda: now[0])
     return now
 
 
-def turned(made: Pulse, name: str) -> None:
+def turned(made: ThreadProgress, name: str) -> None:
     thread = Thread(target=made.turn, name=name)
     thread.start()
     thread.join()
 
 
 def test_a_thread_that_does_not_go_on_is_told_and_the_others_are_not(clock: list[float]) -> None:
-    made = Pulse(["namespaces", "reconcile"])
-    clock[0] += pulse.HUNG
+    made = ThreadProgress(["namespaces", "reconcile"])
+    clock[0] += hung_threads.HUNG
     assert made.hung() == []
     turned(made, "reconcile")
     clock[0] += 1
@@ -36,8 +36,8 @@ def test_a_thread_that_does_not_go_on_is_told_and_the_others_are_not(clock: list
 
 
 def test_a_thread_of_another_name_is_none_of_these(clock: list[float]) -> None:
-    made = Pulse(["reconcile"])
-    clock[0] += pulse.HUNG + 1
+    made = ThreadProgress(["reconcile"])
+    clock[0] += hung_threads.HUNG + 1
     turned(made, "look-up")
     assert made.hung() == ["reconcile has made no progress for 121 s"]
 

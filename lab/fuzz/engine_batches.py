@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 
 from fairlead.admission.evaluate import Question
 from fairlead.settings.models import Settings
-from lab.fuzz import container_requests, pool_requests, replica_requests
+from lab.fuzz import engine_container_requests, engine_pool_requests, engine_replica_requests
 from lab.fuzz.parts import Strategy
 
 BATCH = 5
@@ -48,17 +48,17 @@ class Batch:
 def batches() -> st.SearchStrategy[Batch]:
     """Requests about which some policy has a say, and settings that shape its answers."""
     placement = _batches(
-        pool_requests.settings(),
-        pool_requests.reviews() | replica_requests.reviews(),
-        pool_requests.labels(),
+        engine_pool_requests.settings(),
+        engine_pool_requests.reviews() | engine_replica_requests.reviews(),
+        engine_pool_requests.labels(),
     )
     containers = _batches(
         st.fixed_dictionaries(
-            {"intents": container_requests.intents()},
+            {"intents": engine_container_requests.intents()},
             optional={"enforcement": st.sampled_from(("deny", "warn"))},
         ),
-        container_requests.reviews(),
-        container_requests.labels(),
+        engine_container_requests.reviews(),
+        engine_container_requests.labels(),
     )
     return placement | containers
 

@@ -1,5 +1,5 @@
-"""How many values an object may have, and in which lists and maps they are counted: pod_sizes.yaml
-says it.
+"""How many values a reviewed object may have, and in which lists and maps they are counted:
+review_limits.yaml says it. (The memory of OPA's container is in fairlead.opa.containers.)
 
 The cost of a review depends on the number of its values far more than on its bytes: for 100,000
 empty entries of `env`, which have 1.3 MB, OPA needs 2.9 s and 130 MB; for one text of 3 MB, 13 MB.
@@ -8,7 +8,7 @@ So the lengths of all lists and maps of a pod are added up. OPA's proxy does so
 object for it, which took a third of its time for a pod. The engine `python` counts by itself.
 
 Fields that only a newer API server has are not counted; OPA's limit of bytes
-(fairlead.opa.arguments) still applies to them.
+(fairlead.opa.containers) still applies to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead.common import paths
 
 _TEXT = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
 SIZES: Mapping[str, Any] = yaml.load(_TEXT, yaml.CSafeLoader)
-"""What pod_sizes.yaml says."""
+"""What review_limits.yaml says."""
 TOO_LARGE = (
     f"it has more than {SIZES['mostValues']} entries in its lists and maps (env, args, labels, "
     f"tolerations and all others), or more than {SIZES['mostParts']} containers and volumes: "
@@ -51,7 +51,7 @@ def is_too_large(kind: str, value: Any) -> bool:
 def size(kind: str, value: Any) -> tuple[int, int]:
     """The entries of all known lists and maps of an object of a kind, written `group/Kind`, and its
     containers and volumes, as OPA's proxy counts them. Nothing is known of other kinds than those
-    of pod_sizes.yaml.
+    of review_limits.yaml.
     """
     group = SIZES["groups"].get(SIZES["kinds"].get(kind))
     if group is None:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from fairlead.common import texts
 from fairlead.deployment.names import PLACEMENT_POLICIES, REPLICA_STATUS, STATUS
-from fairlead.sync import policy_objects
+from fairlead.sync import placement_policies
 from fairlead.sync.config_maps import Annotations, Claim, ConfigMap, Verdict
 from fairlead.sync.policy_problems import CLAIMED, Problem
 from fairlead.sync.stores import canonical
@@ -70,11 +70,11 @@ class Status:
 
     def path(self, config_map: ConfigMap) -> str:
         """The path of the PlacementPolicy."""
-        return f"{policy_objects.PATH}/{quote(config_map.owner[1], safe='')}"
+        return f"{placement_policies.PATH}/{quote(config_map.owner[1], safe='')}"
 
     def read(self, config_map: ConfigMap, value: Mapping[str, Any]) -> ConfigMap:
         """The PlacementPolicy at this moment."""
-        return policy_objects.read(value)
+        return placement_policies.read(value)
 
     def patch(self, config_map: ConfigMap, changes: Annotations) -> tuple[str, dict[str, Any]]:
         """The reports and the combined status that have changed."""
@@ -102,7 +102,7 @@ def sentence(error: Mapping[str, Any]) -> str:
 
 
 def _errors(config_map: ConfigMap, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
-    _, own_id = config_map.item(policy_objects.KEY)
+    _, own_id = config_map.item(placement_policies.KEY)
     for problem in problems:
         for error in problem.get("errors") or [problem]:
             location = error.get("location") or {}

@@ -13,8 +13,8 @@ from sync_world import PLACEMENT, POLICIES, make_config_map, make_policy
 from fairlead.opa.compiler import Compiler
 from fairlead.programs import toolchain
 from fairlead.sync.desired import Desired
+from fairlead.sync.placement_policy_reviews import Reviews, Unreadable
 from fairlead.sync.plans import InForce
-from fairlead.sync.policy_reviews import Reviews, Unreadable
 
 LIBRARY = "package lib\n\ndouble(x) := 2 * x\n"
 NESTED = "package deep\n\nx := " + "[" * 60_000 + "]" * 60_000

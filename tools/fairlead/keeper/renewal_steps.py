@@ -21,7 +21,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
 from fairlead.deployment.names import TLS_SECRET
 from fairlead.keeper.trust import Deployed
-from fairlead.opa.arguments import UNROUTED
+from fairlead.opa.containers import UNROUTED
 
 SETTLE = 2.0
 """Seconds within which every API server sees a changed webhook. Nothing shows when it has."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.convert.reading import Lenient, unknown
 from fairlead.convert.targets import Untakable
 
@@ -76,7 +76,7 @@ class _ContainerLimits(Lenient):
     exempt_images: list[str] = []
 
 
-def parameters(kind: str, document: files.Document, kinds: Kinds) -> Parameters:
+def parameters(kind: str, document: yaml_files.Document, kinds: Kinds) -> Parameters:
     """The parameters for a constraint of a kind in CONSTRAINTS; `document` has the constraint's
     own. Raises Untakable, and InputError for values of a wrong type.
     """

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 
 from fairlead.engines.python.api import get
 from fairlead.engines.python.pods import TEMPLATES
-from lab.fuzz import parts, replica_requests
+from lab.fuzz import engine_replica_requests, parts
 from lab.fuzz.parts import Strategy, some
 
 _NOTE = "fairlead.dev/assigned"
@@ -78,7 +78,7 @@ def settings() -> Strategy:
         "intents": st.builds(
             lambda chosen, others: {"node-pool": {"exempt": chosen}, **others},
             exempt,
-            replica_requests.intents(),
+            engine_replica_requests.intents(),
         ),
         "defaultPool": st.just("pool1"),
     }

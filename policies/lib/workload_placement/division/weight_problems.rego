@@ -1,3 +1,5 @@
+# Why the weights that a workload asks for contradict what it says of the spread. fairlead.placement.replica_division
+# divides the replicas by the weights.
 package lib.workload_placement.division
 
 import data.lib.workload_placement.request

@@ -20,10 +20,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.kube import admission_reviews
-from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.policy import cases
 
 LABEL = "agentpool"
@@ -51,7 +51,7 @@ class Body:
         """Read a body from a JSON file, as a failing run prints it. Raises InputError if it is
         invalid.
         """
-        value = files.read_json(path)
+        value = yaml_files.read_json(path)
         try:
             content = (
                 base64.b64decode(value["base64"])
@@ -360,13 +360,13 @@ def samples() -> list[dict[str, Any]]:
     cases.
     """
     root = paths.root() / "testdata"
-    reviews = [files.read_json(root / "review.json")]
+    reviews = [yaml_files.read_json(root / "review.json")]
     reviews += [
         admission_reviews.build(
             document.value, namespace=document.value["metadata"].get("namespace", "payments")
         )
         for path in sorted((root / "pods").glob("*.yaml"))
-        for document in files.read_yaml(path)
+        for document in yaml_files.read_yaml(path)
     ]
     for case in cases.load():
         request = case.request

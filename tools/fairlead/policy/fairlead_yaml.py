@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.mistakes import Mistake
 from fairlead.policy import intents, policy_files
@@ -83,7 +83,7 @@ def located(path: Path | None, mistakes: Sequence[Mistake]) -> UsageError:
     top.
     """
     file = find(path)
-    documents = files.read_yaml(file) if file else []
+    documents = yaml_files.read_yaml(file) if file else []
     if file is None or not documents:
         return UsageError("\n".join(mistake.text for mistake in mistakes))
     problems = [(documents[0].line(mistake.location), mistake.text) for mistake in mistakes]
@@ -91,19 +91,21 @@ def located(path: Path | None, mistakes: Sequence[Mistake]) -> UsageError:
     return InputError(file, text, line=line, further=further)
 
 
-def _document(path: Path | None) -> files.Document | None:
+def _document(path: Path | None) -> yaml_files.Document | None:
     """The file in force, if there is one."""
     file = find(path)
     if file is None:
         return None
-    document, *others = files.read_yaml(file)
+    document, *others = yaml_files.read_yaml(file)
     if others:
         raise InputError(file, "holds more than one document", line=others[0].line(()))
     return document
 
 
 def parse(
-    document: files.Document, known_intents: Iterable[Intent] | None = None, rules: Rules = _none
+    document: yaml_files.Document,
+    known_intents: Iterable[Intent] | None = None,
+    rules: Rules = _none,
 ) -> Settings:
     """Settings from one document, which may name the intents of its own `policies` and of
     `known_intents`, by default those of the project. Raises InputError with every mistake and its
@@ -118,7 +120,7 @@ def parse(
     return settings
 
 
-def _parsed(document: files.Document) -> Settings:
+def _parsed(document: yaml_files.Document) -> Settings:
     """The settings of a document, with the places of its folders."""
     settings = document.parse(Settings)
     parent = document.path.absolute().parent
@@ -131,7 +133,7 @@ def _parsed(document: files.Document) -> Settings:
 
 
 def _check(
-    document: files.Document, settings: Settings, known_intents: Iterable[Intent], rules: Rules
+    document: yaml_files.Document, settings: Settings, known_intents: Iterable[Intent], rules: Rules
 ) -> None:
     """Raises InputError with everything that is wrong about intents and parameters."""
     by_name = {intent.name: intent for intent in known_intents}
@@ -143,7 +145,7 @@ def _check(
 
 def _against(
     rules: Rules,
-    document: files.Document,
+    document: yaml_files.Document,
     settings: Settings,
     by_name: Mapping[str, Intent],
 ) -> Iterator[tuple[int, str]]:
@@ -159,7 +161,7 @@ def _against(
 
 
 def _problems(
-    document: files.Document, settings: Settings, by_name: Mapping[str, Intent]
+    document: yaml_files.Document, settings: Settings, by_name: Mapping[str, Intent]
 ) -> Iterator[tuple[int, str]]:
     """What is wrong with the intents that the settings name, and with their parameters."""
     for name, instance in settings.intents.items():

@@ -10,8 +10,8 @@ from threading import Event, Lock
 import pytest
 
 from fairlead.access.bindings import Key
+from fairlead.access.due_work import DueWork
 from fairlead.access.instants import SECOND
-from fairlead.access.timetable import Timetable
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 
@@ -35,7 +35,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("fairlead.access.timetable.time.time_ns", clock)
+    monkeypatch.setattr("fairlead.access.due_work.time.time_ns", clock)
     return clock
 
 
@@ -48,7 +48,7 @@ def stop() -> Iterator[Event]:
 
 def test_work_is_done_in_the_order_in_which_it_is_due(stop: Event) -> None:
     done: Queue[Key] = Queue()
-    table = Timetable("testing", lambda key: done.put(key), threads=1, longest=1.0)
+    table = DueWork("testing", lambda key: done.put(key), threads=1, longest=1.0)
     now = time.time_ns()
     table.put(A, now + SECOND // 5)
     table.put(B, now + SECOND // 10)
@@ -61,7 +61,7 @@ def test_work_is_done_in_the_order_in_which_it_is_due(stop: Event) -> None:
 
 def test_what_is_due_comes_before_what_was_put_later(stop: Event) -> None:
     done: Queue[Key] = Queue()
-    table = Timetable("testing", lambda key: done.put(key), threads=1, longest=1.0)
+    table = DueWork("testing", lambda key: done.put(key), threads=1, longest=1.0)
     table.put(A, time.time_ns())
     table.put(B)
     table.run(stop)
@@ -70,7 +70,7 @@ def test_what_is_due_comes_before_what_was_put_later(stop: Event) -> None:
 
 def test_a_clock_that_is_set_forward_makes_work_due(stop: Event, clock: Clock) -> None:
     done: Queue[Key] = Queue()
-    table = Timetable("testing", lambda key: done.put(key), threads=2, longest=1.0)
+    table = DueWork("testing", lambda key: done.put(key), threads=2, longest=1.0)
     table.put(A, clock() + HOUR // 2)
     table.run(stop)
     with pytest.raises(Empty):
@@ -93,7 +93,7 @@ def test_what_comes_back_is_due_again_and_what_fails_is_tried_again(stop: Event)
                 raise KeyError("a mistake")
         return None
 
-    table = Timetable("testing", work, threads=2, longest=0.1)
+    table = DueWork("testing", work, threads=2, longest=0.1)
     table.put(A)
     table.run(stop)
     deadline = time.monotonic() + LIMIT
@@ -119,7 +119,7 @@ def test_one_key_is_never_worked_on_twice_at_a_time(stop: Event) -> None:
         lock.release()
         return 0
 
-    table = Timetable("testing", work, threads=4, longest=1.0)
+    table = DueWork("testing", work, threads=4, longest=1.0)
     table.run(stop)
     while not enough.is_set():
         table.put(A)
@@ -138,7 +138,7 @@ def test_what_fails_again_and_again_is_told_until_it_succeeds(stop: Event) -> No
         attempts.put(1)
         return None
 
-    table = Timetable("ending", work, threads=1, longest=0.01)
+    table = DueWork("ending", work, threads=1, longest=0.01)
     assert table.trouble is None
     table.put(A)
     table.put(("", "b"))
@@ -156,7 +156,7 @@ def test_what_fails_again_and_again_is_told_until_it_succeeds(stop: Event) -> No
 def test_work_that_failed_can_be_tried_before_its_pause_ends(
     stop: Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.access.timetable.AGAIN", 3600.0)
+    monkeypatch.setattr("fairlead.access.due_work.AGAIN", 3600.0)
     attempts: Queue[Key] = Queue()
     succeeding = Event()
 
@@ -166,7 +166,7 @@ def test_work_that_failed_can_be_tried_before_its_pause_ends(
             raise FairleadError("away")
         return None
 
-    table = Timetable("asking about", work, threads=1, longest=3600.0)
+    table = DueWork("asking about", work, threads=1, longest=3600.0)
     table.put(A)
     table.put(B)
     table.run(stop)

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.common import files
+from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.kube import admission_reviews, labels
 
@@ -24,7 +24,7 @@ _LARGEST = 1_000_000
 _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 
-def read(path: Path, *, extra_key: str | None = None) -> list[files.Document]:
+def read(path: Path, *, extra_key: str | None = None) -> list[yaml_files.Document]:
     """The AdmissionReviews and manifests of a JSON or YAML file, or of standard input for
     files.STDIN; each item of a List is one. A mapping with the key `extra_key` may stand among
     them, though it is not a Kubernetes object.
@@ -35,20 +35,22 @@ def read(path: Path, *, extra_key: str | None = None) -> list[files.Document]:
     documents = _checked(_documents(path), extra_key)
     if not documents:
         raise InputError(
-            files.shown(path),
+            yaml_files.shown(path),
             "is a List without items: name a file that holds an AdmissionReview or a manifest",
         )
     return documents
 
 
-def read_folder(folder: Path, *, extra_key: str | None = None) -> tuple[list[files.Document], int]:
+def read_folder(
+    folder: Path, *, extra_key: str | None = None
+) -> tuple[list[yaml_files.Document], int]:
     """The AdmissionReviews and manifests of all files below a folder, sorted by path, and the
     number of documents that are neither. Hidden files and folders are left out. For
     `extra_key`, see read.
 
     Raises InputError for invalid YAML or JSON, and for a broken manifest.
     """
-    documents: list[files.Document] = []
+    documents: list[yaml_files.Document] = []
     skipped = 0
     for path in _below(folder):
         objects, ignored = _objects(path, extra_key)
@@ -74,15 +76,19 @@ def _below(folder: Path) -> Iterator[Path]:
         visited.add(real)
 
 
-def _objects(path: Path, extra_key: str | None) -> tuple[list[files.Document], int]:
+def _objects(path: Path, extra_key: str | None) -> tuple[list[yaml_files.Document], int]:
     """The documents of a file that are Kubernetes objects, and the number of the others, which is
     at least 1 if there are no objects.
     """
-    text = files.read_text(path, may_be_blank=True)
+    text = yaml_files.read_text(path, may_be_blank=True)
     if path.suffix == ".json" and text.strip():
-        value = files.parse_json(text, path)
+        value = yaml_files.parse_json(text, path)
         is_object = isinstance(value, dict) and _is_meant(value.keys(), extra_key)
-        return ([_with_lines(files.Document(path, value, None), text)], 0) if is_object else ([], 1)
+        return (
+            ([_with_lines(yaml_files.Document(path, value, None), text)], 0)
+            if is_object
+            else ([], 1)
+        )
     ignored: set[int] = set()  # their lines
 
     def is_object_node(node: yaml.Node) -> bool:
@@ -92,7 +98,7 @@ def _objects(path: Path, extra_key: str | None) -> tuple[list[files.Document], i
         ignored.add(node.start_mark.line)
         return False
 
-    objects = files.parse_yaml(text, path, select=is_object_node)
+    objects = yaml_files.parse_yaml(text, path, select=is_object_node)
     return objects, len(ignored) if objects else max(len(ignored), 1)
 
 
@@ -103,32 +109,40 @@ def _is_meant(keys: Set[str], extra_key: str | None) -> bool:
     return keys >= {"apiVersion", "kind"} or extra_key in keys
 
 
-def _documents(path: Path) -> list[files.Document]:
-    text, name = files.read_text(path), files.shown(path)
+def _documents(path: Path) -> list[yaml_files.Document]:
+    text, name = yaml_files.read_text(path), yaml_files.shown(path)
     if path.suffix == ".json":
-        return [_with_lines(files.Document(name, files.parse_json(text, name), None), text)]
+        return [
+            _with_lines(yaml_files.Document(name, yaml_files.parse_json(text, name), None), text)
+        ]
     if text.lstrip().startswith("{"):
         try:  # YAML takes most JSON, but no tabs.
             json.loads(text)
         except (ValueError, RecursionError):
             pass
         else:
-            return [_with_lines(files.Document(name, files.parse_json(text, name), None), text)]
-    return files.parse_yaml(text, name)
+            return [
+                _with_lines(
+                    yaml_files.Document(name, yaml_files.parse_json(text, name), None), text
+                )
+            ]
+    return yaml_files.parse_yaml(text, name)
 
 
-def _with_lines(document: files.Document, text: str) -> files.Document:
+def _with_lines(document: yaml_files.Document, text: str) -> yaml_files.Document:
     """A JSON document with the lines of its parts, if it is a List and also valid YAML."""
     if _items(document.value) is None:
         return document
     try:
-        (with_lines,) = files.parse_yaml(text, document.path)
+        (with_lines,) = yaml_files.parse_yaml(text, document.path)
     except (InputError, ValueError):
         return document
-    return files.Document(document.path, document.value, with_lines.node)
+    return yaml_files.Document(document.path, document.value, with_lines.node)
 
 
-def _checked(documents: list[files.Document], extra_key: str | None) -> list[files.Document]:
+def _checked(
+    documents: list[yaml_files.Document], extra_key: str | None
+) -> list[yaml_files.Document]:
     """The documents, with Lists taken apart. Raises InputError."""
     for document in documents:
         _check_json(document)
@@ -139,7 +153,7 @@ def _checked(documents: list[files.Document], extra_key: str | None) -> list[fil
     return parts
 
 
-def _parts(document: files.Document) -> Iterator[files.Document]:
+def _parts(document: yaml_files.Document) -> Iterator[yaml_files.Document]:
     """The items of a List, and of Lists in it; any other document as it is. Items of a typed list,
     such as a PodList, may leave out what the list says: their apiVersion and kind.
     """
@@ -153,7 +167,9 @@ def _parts(document: files.Document) -> Iterator[files.Document]:
     )
     for index, item in enumerate(items):
         value = {**common, **item} if isinstance(item, dict) else item
-        yield from _parts(files.Document(document.path, value, document.part(["items", index])))
+        yield from _parts(
+            yaml_files.Document(document.path, value, document.part(["items", index]))
+        )
 
 
 def _items(value: Any) -> list[Any] | None:
@@ -167,7 +183,7 @@ def _items(value: Any) -> list[Any] | None:
     return items if isinstance(items, list) else None
 
 
-def _check(document: files.Document) -> None:
+def _check(document: yaml_files.Document) -> None:
     value, path = document.value, document.path
     if not isinstance(value, dict):
         raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
@@ -208,7 +224,7 @@ def _no_text(label: Any) -> str:
     raise ValueError(f"{label!r} is not a label value: quote it")
 
 
-def _check_json(document: files.Document) -> None:
+def _check_json(document: yaml_files.Document) -> None:
     """Raises InputError for a value that JSON cannot express, and for a document that is too large.
 
     An alias counts as often as it is used, so that a small file cannot become a huge request.

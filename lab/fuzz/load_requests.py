@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from fairlead.common import files, paths
+from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
-from fairlead.opa.arguments import LARGEST_REVIEW
+from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.sync import decision_uploads
 
 KIB = 1024
@@ -102,7 +102,7 @@ class Attack:
         """Read an attack from a JSON file, as a failing run prints it. Raises InputError if it is
         invalid.
         """
-        value = files.read_json(path)
+        value = yaml_files.read_json(path)
         try:
             attack = cls(**value)
             known = (
@@ -161,7 +161,7 @@ def _review(shape: str, size: int) -> bytes:
     """A review of at most `size` bytes. If the shape is tolerations, it is an update that adds the
     last one.
     """
-    review = files.read_json(paths.root() / "testdata" / "review.json")
+    review = yaml_files.read_json(paths.root() / "testdata" / "review.json")
     review["request"]["object"] = "\0new"
     updated = shape == "tolerations"
     if updated:

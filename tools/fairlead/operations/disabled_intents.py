@@ -1,6 +1,7 @@
 """What is disabled in a cluster, and how objects are switched off and on: webhooks of intents that
 a server decides about, and bindings of those that admission policies enforce. Only API servers are
-asked, so that it works while OPA is hung. See fairlead.deployment.switches for what is changed.
+asked, so that it works while OPA is hung. fairlead.deployment.disabled_objects says what is changed
+in them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import switches
+from fairlead.deployment import disabled_objects
+from fairlead.deployment.disabled_objects import Record
 from fairlead.deployment.names import INTENT_LABEL, NAMESPACE, PART_OF, POLICIES, WEBHOOKS
-from fairlead.deployment.switches import Record
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
@@ -56,20 +57,22 @@ class Switched:
     @property
     def disabled(self) -> Disabled:
         """What is disabled."""
-        records = switches.merged(self.live.values())
+        records = disabled_objects.merged(self.live.values())
         halves = [
             f"{intent} is disabled, but not by {kind} {name}: run `fairlead disable --intent "
             f"{intent}` or `fairlead enable --intent {intent}`"
             for (_, kind, name), live in self.live.items()
-            for intent in sorted({each.intent for each in switches.switches(live)})
-            if intent in records.keys() - switches.records(live).keys()
+            for intent in sorted({each.intent for each in disabled_objects.switches(live)})
+            if intent in records.keys() - disabled_objects.records(live).keys()
         ]
         return Disabled(records, halves)
 
     @property
     def intents(self) -> set[str]:
         """The intents that can be disabled."""
-        return {each.intent for live in self.live.values() for each in switches.switches(live)}
+        return {
+            each.intent for live in self.live.values() for each in disabled_objects.switches(live)
+        }
 
 
 def webhooks(objects: clients.Objects) -> Switched:
@@ -101,9 +104,11 @@ def bindings(objects: clients.Objects) -> Switched:
 
 def off(live: Mapping[str, Any], records: Mapping[str, Record]) -> Patch:
     """What switches off the intents of the records in an object."""
-    present = [each for each in switches.switches(live) if each.intent in records]
+    present = [each for each in disabled_objects.switches(live) if each.intent in records]
     annotations = live["metadata"].get("annotations") or {}
-    added = {switches.RECORD + each.intent: records[each.intent].annotation for each in present}
+    added = {
+        disabled_objects.RECORD + each.intent: records[each.intent].annotation for each in present
+    }
     return [
         *(each.turned_off for each in present if not each.is_off),
         *_annotated(annotations, {**annotations, **added}),
@@ -112,9 +117,9 @@ def off(live: Mapping[str, Any], records: Mapping[str, Record]) -> Patch:
 
 def on(live: Mapping[str, Any], intents: Collection[str]) -> Patch:
     """What switches on these intents in an object."""
-    present = [each for each in switches.switches(live) if each.intent in intents]
+    present = [each for each in disabled_objects.switches(live) if each.intent in intents]
     annotations = live["metadata"].get("annotations") or {}
-    dropped = {switches.RECORD + intent for intent in intents}
+    dropped = {disabled_objects.RECORD + intent for intent in intents}
     remaining = {name: value for name, value in annotations.items() if name not in dropped}
     return [
         *(each.turned_on for each in present if each.is_off),

@@ -11,7 +11,7 @@ HUNG = 120.0
 70 s (watches.SECONDS)."""
 
 
-class Pulse:
+class ThreadProgress:
     """When each named thread last made progress. The names are given before the threads start."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:

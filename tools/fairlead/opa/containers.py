@@ -1,4 +1,5 @@
-"""The files and arguments of OPA and its proxy: the same in a pod and in the embedded cluster."""
+"""How the containers of OPA and its proxy are run, in a pod and in the embedded cluster alike:
+memory, ports, probes, environment, files and arguments."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ UNROUTED = 3.0
 the case."""
 OPA_MEMORY = 512
 """The memory limit of OPA's container, in MiB. An empty OPA takes 48, the labels of 100,000
-namespaces 170, and six of the largest pods that API servers accept (fairlead.deployment.pod_sizes)
-at once 140."""
+namespaces 170, and six of the largest pods that API servers accept
+(fairlead.deployment.review_limits) at once 140."""
 OPA_ENVIRONMENT = {"GOMEMLIMIT": f"{OPA_MEMORY * 9 // 10}MiB", "GOGC": "200"}
 """Makes Go collect garbage when OPA has three times the memory that is in use, or in time for the
 limit, instead of when that has doubled. At five times, an OPA with 10,000 namespaces took 300 MiB

@@ -33,7 +33,7 @@ Work = Callable[[Key], int | None]
 never. If it raises, it is tried again."""
 
 
-class Timetable:
+class DueWork:
     """The work that is due, by key. Each key has one time: the earliest that it was put at."""
 
     def __init__(self, name: str, work: Work, *, threads: int, longest: float) -> None:
