@@ -35,9 +35,10 @@ queries again."""
 TICK = 0.5
 """Seconds between two reads of the marker, which cost OPA next to nothing."""
 
-COMPARE = 1.0
-"""Seconds between two reads of all that OPA serves. The pause is longer if the reads would take
-more than a twentieth of the time."""
+COMPARE = (2.0, 10.0)
+"""The shortest and longest pause between two reads of all that OPA serves, in seconds. They take a
+hundredth of the time within these bounds: only somebody else with the token makes them necessary,
+and OPA answers with syntax trees, which is costly. A restart of OPA is seen from the marker."""
 
 _REPLICATED = "kubernetes"
 """The document of OPA that has the replicated objects."""
@@ -184,7 +185,7 @@ class Reconciler:
             if plans.ours(before, self._memory) != plans.ours(self._served, self._memory):
                 log.warning("OPA at %s was changed by someone else: restoring it", opa.url)
         now = time.monotonic()
-        self._compare_at = now + max(COMPARE, 20 * (now - began))
+        self._compare_at = now + min(max(COMPARE[0], 100 * (now - began)), COMPARE[1])
 
     def _fingerprints(self, opa: OpaApi, desired: Snapshot) -> dict[str, str]:
         fingerprints = {}
