@@ -29,9 +29,9 @@ SLOWEST = 15
 """The number of tests that the end of a run names, the slowest first."""
 
 # The tests that share a cluster, and those of a file, run in one process. Much of their time is
-# waiting for a cluster, so there are two processes for each core. The groups run in the order of the
-# root's conftest.py, the longest first: pytest-xdist would begin with those that have most tests,
-# which are short.
+# waiting for a cluster, so there are two processes for each core. The groups run in the order of
+# the root's conftest.py, the longest first: pytest-xdist would begin with those that have most
+# tests, which are short.
 _PYTEST = (
     f"--numprocesses={min(4, 2 * (os.cpu_count() or 1))}",
     *("--dist=loadgroup", "--no-loadscope-reorder"),
