@@ -47,7 +47,7 @@ def test_what_a_hung_kube_mgmt_missed_is_told(
             name = new_namespace(agentpool="pool2")
         code, reported = problems(cluster)
         assert (code, len(reported)) == (1, 1)
-        assert f"the last change of 1 namespaces ({name}), because its sidecar hangs" in reported[0]
+        assert f"the last change of 1 namespace ({name}), because its sidecar hangs" in reported[0]
         if missed == "deleted":
             assert reported[0].startswith("the data of opa are stale: ")
         else:
