@@ -18,6 +18,8 @@ from fairlead.settings.models import Settings
 from fairlead.verification.verify import verify
 from lab.engines.webhook import WebhookEngine
 
+PROFILES = ["processes"]
+
 
 @pytest.fixture
 def target(cluster: Cluster, settings: Settings) -> Iterator[registry.Target]:

@@ -28,6 +28,8 @@ from fairlead.operations.decision_logs import Selection
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 
+PROFILES = ["processes"]
+
 pytestmark = pytest.mark.embedded(
     "it counts the decisions of a single OPA, which sends them to a server of this process"
 )

@@ -21,6 +21,8 @@ from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, Compared
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+PROFILES = ["processes"]
+
 pytestmark = pytest.mark.embedded("it breaks what protects the cluster")
 
 ADMISSION = "admissionregistration.k8s.io/v1"

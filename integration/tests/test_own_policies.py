@@ -27,6 +27,8 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 
+PROFILES = ["processes"]
+
 pytestmark = pytest.mark.embedded("it deploys other policies")
 
 PAGE = (paths.root() / "docs" / "policies.md").read_text()

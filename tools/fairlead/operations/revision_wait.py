@@ -23,6 +23,8 @@ from fairlead.policy.revision import MAIN, fingerprint, switches
 _DEADLINE = 60.0
 """Seconds within which every OPA serves a revision. It takes three, and many more where OPA gets
 little of a processor."""
+_STUCK = 15.0
+"""Seconds for which another policy may hold on to a module that has to go."""
 _UNLOADED = 10.0
 """Seconds in which a sidecar that unloads old modules has to do it, before it is done here."""
 _LOOK = 1.0
@@ -64,10 +66,8 @@ def until_in_force(
         )
     except _Refusal as error:
         raise RevisionRejected(f"{server} rejects revision {revision}: {error}") from None
-    except FairleadError as error:
-        if isinstance(error.__cause__, leftovers.Stuck):
-            raise leftovers.Stuck(str(error.__cause__)) from error
-        raise
+    except _Kept as error:
+        raise leftovers.Stuck(str(error)) from None
     progress.finish("policies", f"revision {revision} in force")
     return states
 
@@ -76,6 +76,10 @@ class _Refusal(Exception):
     """A sidecar says that OPA does not take the policies. It is not a FairleadError, so it ends the
     wait.
     """
+
+
+class _Kept(Exception):
+    """An OPA goes on keeping a module that has to go. It ends the wait, too."""
 
 
 class _Wait:
@@ -99,6 +103,7 @@ class _Wait:
         # The kube-mgmts of pods that end give each other new retries for as long as they last.
         self._unsettled_until = time.monotonic() + _UNSETTLED
         self._switched_at: float | None = None
+        self._stuck_at: float | None = None
         self._looked_at = float("-inf")
         # How often kube-mgmt refused, with nothing left in OPA that may be the cause.
         self._refusals = 0
@@ -112,6 +117,11 @@ class _Wait:
         except OpaRefused:
             if fresh := deployed_state.credentials(self._objects):
                 self._token = fresh.token
+            raise
+        except leftovers.Stuck as error:
+            self._stuck_at = self._stuck_at or time.monotonic()
+            if time.monotonic() > self._stuck_at + _STUCK:
+                raise _Kept(str(error)) from error
             raise
 
     def _look(self) -> list[Served] | None:

@@ -20,6 +20,8 @@ from fairlead.policy.fairlead_yaml import load
 from fairlead.settings.images import IMAGE_VARIABLES
 from fairlead.settings.models import Images, Settings
 
+pytestmark = pytest.mark.lab
+
 SILENT = Progress()
 
 

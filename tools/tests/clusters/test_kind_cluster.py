@@ -23,6 +23,8 @@ from fairlead.kube import clients
 from fairlead.programs import images
 from fairlead.settings.models import Images
 
+pytestmark = pytest.mark.lab
+
 SILENT = Progress()
 
 
