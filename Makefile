@@ -98,7 +98,7 @@ bench: $(READY) ## measure Fairlead and its peers side by side, into bench/resul
 scale: $(READY) ## place 20,000 pods in one cluster, into bench/scale.json with a picture: make scale ARGS='--pods 200 --namespaces 50 --nodes 10'
 	$(LAB) scale $(ARGS)
 
-test: $(READY) ## check, lint and test, without what `make test-all` adds: about 15 minutes on two cores
+test: $(READY) ## check, lint and test, without what `make test-all` adds: about 20 minutes on two cores
 	$(FAIRLEAD) test $(ARGS)
 
 .PHONY: test-all
