@@ -86,7 +86,8 @@ def _foreign(name: str) -> Iterator[foreign.Foreign]:
 @contextmanager
 def _bare(name: str) -> Iterator[BareCluster]:
     with BareCluster(name) as cluster:
-        cluster.start_control_plane(workloads=False, progress=Progress())
+        cluster.start_control_plane(progress=Progress())
+        cluster.add_nodes({**POOLS, "pool3": 1})
         yield cluster
 
 
@@ -103,8 +104,8 @@ PROFILES: dict[str, Start] = {
 }
 """The default settings, one OPA and the sidecar sync; the same, for tests that kill, suspend or
 measure processes, so that two halves can run at once; EVERYTHING; two OPAs; the sidecar kube-mgmt;
-an engine of its own; a cluster that Fairlead did not create and is not deployed in; only an API
-server, without Fairlead."""
+an engine of its own; a cluster that Fairlead did not create and is not deployed in; only
+Kubernetes, without Fairlead."""
 
 
 class Running:

@@ -41,11 +41,11 @@ func TestTheAddressWithTheMostConnectionsLosesItsOldest(t *testing.T) {
 
 func TestOfIPv6AWholeNetworkCountsAsOne(t *testing.T) {
 	for remote, want := range map[string]string{
-		"10.0.0.1:1":          "10.0.0.1",
-		"[::ffff:10.0.0.1]:1": "10.0.0.1",
-		"[fd00:1:2:3::4]:1":   "fd00:1:2:3::/64",
-		"[fe80::1%eth0]:1":    "fe80::/64",
-		"what is not an address":  "what is not an address",
+		"10.0.0.1:1":             "10.0.0.1",
+		"[::ffff:10.0.0.1]:1":    "10.0.0.1",
+		"[fd00:1:2:3::4]:1":      "fd00:1:2:3::/64",
+		"[fe80::1%eth0]:1":       "fe80::/64",
+		"what is not an address": "what is not an address",
 	} {
 		if got := host(remote); got != want {
 			t.Errorf("%s counts for %s", remote, got)

@@ -9,16 +9,15 @@ from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome, without_data
+from fairlead.engines.base import Outcome
 from fairlead.engines.cel import definitions, manifests
 from fairlead.engines.cel.manifests import Rendered
 from fairlead.engines.live import marker
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
-from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
-from fairlead.policy.policy_set import PolicySet
 from lab.engines.cel import inexpressible, together
+from lab.engines.cel.expressed import ExpressedInCel
 from lab.engines.live import clusters, custom_resources
 from lab.engines.live.scene import Scene
 from lab.engines.live.worlds import World, create
@@ -27,24 +26,12 @@ from lab.engines.live.worlds import World, create
 _FAILED = re.compile(r"resulted in error|failed expression|failed to|cost limit|compilation error")
 
 
-class CelEngine:
+class CelEngine(ExpressedInCel):
     """Sends every request as a dry run to the API server of an embedded `cluster`, by default a new
-    one, in which the policies of all settings are in force at once: the policies of each concern
-    only its own requests, by a group of the user.
+    one.
     """
 
     name = "cel"
-    asks_cluster = False
-
-    def __init__(
-        self, policies: PolicySet | None = None, cluster: BareCluster | None = None
-    ) -> None:
-        self._policies = CasePolicies(policies)
-        self._cluster = cluster
-
-    def inexpressible(self, case: Case) -> str | None:
-        """See fairlead.engines.base.Engine."""
-        return without_data(case) or inexpressible.reason(case, self._policies)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""

@@ -9,14 +9,13 @@ from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome, without_data
+from fairlead.engines.base import Outcome
 from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import marker as native_marker
 from fairlead.kube.clients import Objects
-from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
-from fairlead.policy.policy_set import PolicySet
 from lab.engines.cel import inexpressible
+from lab.engines.cel.expressed import ExpressedInCel
 from lab.engines.kyverno import controller, marker
 from lab.engines.live import clusters, custom_resources
 from lab.engines.live.scene import Scene
@@ -31,24 +30,12 @@ _PATIENCE = 30
 is no reason to refuse. It is the longest time that an API server allows."""
 
 
-class KyvernoEngine:
+class KyvernoEngine(ExpressedInCel):
     """Sends every request as a dry run to the API server of `cluster`, or of a new embedded one,
-    which asks Kyverno. The policies of all settings are in force at once: those of each concern
-    only its own requests, by a group of the user.
+    which asks Kyverno.
     """
 
     name = "kyverno"
-    asks_cluster = False
-
-    def __init__(
-        self, policies: PolicySet | None = None, cluster: BareCluster | None = None
-    ) -> None:
-        self._policies = CasePolicies(policies)
-        self._cluster = cluster
-
-    def inexpressible(self, case: Case) -> str | None:
-        """See fairlead.engines.base.Engine."""
-        return without_data(case) or inexpressible.reason(case, self._policies)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""

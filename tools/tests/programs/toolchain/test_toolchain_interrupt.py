@@ -16,7 +16,12 @@ def test_an_interrupted_build_leaves_no_program_and_no_process(
     world: World, number: signal.Signals
 ) -> None:
     world.go("hang")
-    process = world.start("tools", "--path", "opa")
+    # Under nohup, SIGHUP is ignored, and child processes inherit that.
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        process = world.start("tools", "--path", "opa")
+    finally:
+        signal.signal(signal.SIGHUP, former)
     pids = world.fake / "pids"
     until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     process.send_signal(number)
