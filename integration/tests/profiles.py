@@ -86,8 +86,7 @@ def _foreign(name: str) -> Iterator[foreign.Foreign]:
 @contextmanager
 def _bare(name: str) -> Iterator[BareCluster]:
     with BareCluster(name) as cluster:
-        cluster.start_control_plane(progress=Progress())
-        cluster.add_nodes({**POOLS, "pool3": 1})
+        cluster.start_control_plane(workloads=False, progress=Progress())
         yield cluster
 
 
@@ -104,8 +103,8 @@ PROFILES: dict[str, Start] = {
 }
 """The default settings, one OPA and the sidecar sync; the same, for tests that kill, suspend or
 measure processes, so that two halves can run at once; EVERYTHING; two OPAs; the sidecar kube-mgmt;
-an engine of its own; a cluster that Fairlead did not create and is not deployed in; only
-Kubernetes, without Fairlead."""
+an engine of its own; a cluster that Fairlead did not create and is not deployed in; only an API
+server, without Fairlead, in which no namespace is ever removed."""
 
 
 class Running:

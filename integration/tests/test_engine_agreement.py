@@ -4,6 +4,7 @@ fuzz shows it by a case."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,18 @@ from fairlead.settings.models import Settings
 from fairlead.verification.opa import OpaEngine
 from fairlead.verification.verify import verify
 from lab.engines.cel import CelEngine
+from lab.engines.live import clusters
 from lab.fuzz import agreement
 
-PROFILES = ["bare"]
 pytestmark = [pytest.mark.lab, pytest.mark.embedded("it has no policies but these")]
 EXAMPLES = 200
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[BareCluster]:
+    """A cluster with nodes, in which deleted namespaces go: cases need both."""
+    with clusters.bare(Progress()) as started:
+        yield started
 
 
 def test_the_engines_decide_alike(cluster: BareCluster) -> None:

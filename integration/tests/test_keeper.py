@@ -192,8 +192,8 @@ def test_certificates_are_renewed_again_and_again_under_load_and_no_pod_is_refus
         waiting.until(renewed, deadline=600, what=f"{renewals} renewals", pause=0.2)
     assert outcome["failed"] == []
     assert outcome["placed"]
-    told = events(renewing, "CertificateRenewed")
-    assert len(told) >= renewals - 1  # the last one tells once it has ended
+    renewal_events = events(renewing, "CertificateRenewed")
+    assert len(renewal_events) >= renewals - 1  # the last one tells once it has ended
     counted = metrics(renewing)
     assert counted['fairlead_certificate_renewals_total{outcome="renewed"}'] >= renewals - 1
     assert counted['fairlead_certificate_renewals_total{outcome="failed"}'] == 0

@@ -27,9 +27,10 @@ def test_cases_of_each_operation_and_outcome_hold_on_admission_policies(
 
 
 @pytest.mark.lab
-def test_every_case_holds_on_admission_policies(cluster: BareCluster) -> None:
+def test_every_case_holds_on_admission_policies() -> None:
     every = cases.load(None)
-    results = verify(every, [CelEngine(cluster=cluster)], Progress())
+    # Some cases need a cluster of the engine's own, in which deleted namespaces go.
+    results = verify(every, [CelEngine()], Progress())
     assert [f"{r.case}: {r.detail}" for r in results if r.passed is False] == []
     decided = [result for result in results if result.passed]
     assert len(decided) >= 150

@@ -66,8 +66,10 @@ def until_in_force(
         )
     except _Refusal as error:
         raise RevisionRejected(f"{server} rejects revision {revision}: {error}") from None
-    except _Kept as error:
-        raise leftovers.Stuck(str(error)) from None
+    except (_Kept, FairleadError) as error:
+        if isinstance(error.__cause__, leftovers.Stuck):
+            raise leftovers.Stuck(str(error.__cause__)) from error
+        raise
     progress.finish("policies", f"revision {revision} in force")
     return states
 
@@ -79,7 +81,7 @@ class _Refusal(Exception):
 
 
 class _Kept(Exception):
-    """An OPA goes on keeping a module that has to go. It ends the wait, too."""
+    """An OPA goes on keeping a module that has to go; its cause says why. It ends the wait, too."""
 
 
 class _Wait:
@@ -121,7 +123,7 @@ class _Wait:
         except leftovers.Stuck as error:
             self._stuck_at = self._stuck_at or time.monotonic()
             if time.monotonic() > self._stuck_at + _STUCK:
-                raise _Kept(str(error)) from error
+                raise _Kept from error
             raise
 
     def _look(self) -> list[Served] | None:
