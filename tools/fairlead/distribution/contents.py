@@ -103,7 +103,7 @@ def documents(paths: Iterable[Path], namespaces: Path | None, labels: list[str])
 
 def _namespaces(path: Path, labels: list[str]) -> dict[str, Any]:
     """The thin namespaces, by name. Raises InputError."""
-    sidecar = Desired((), namespace_labels=labels, data_label=None)
+    sidecar = Desired((), namespace_labels=labels)
     thin: dict[str, Any] = {}
     for document in yaml_files.read_yaml(path):
         value = document.value

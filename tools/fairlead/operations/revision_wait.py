@@ -64,9 +64,9 @@ def until_in_force(
         states = waiting.until(
             wait.check, deadline=deadline, what=f"every {server} serves revision {revision}"
         )
-    except _Refusal as error:
-        raise RevisionRejected(f"{server} rejects revision {revision}: {error}") from None
-    except (_Kept, FairleadError) as error:
+    except _Ended as ended:
+        raise ended.error from None
+    except FairleadError as error:
         if isinstance(error.__cause__, leftovers.Stuck):
             raise leftovers.Stuck(str(error.__cause__)) from error
         raise
@@ -74,14 +74,12 @@ def until_in_force(
     return states
 
 
-class _Refusal(Exception):
-    """A sidecar says that OPA does not take the policies. It is not a FairleadError, so it ends the
-    wait.
-    """
+class _Ended(Exception):
+    """Ends the wait with `error`. It is not a FairleadError, after which the wait would go on."""
 
-
-class _Kept(Exception):
-    """An OPA goes on keeping a module that has to go; its cause says why. It ends the wait, too."""
+    def __init__(self, error: FairleadError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Wait:
@@ -112,7 +110,7 @@ class _Wait:
 
     def check(self) -> list[Served] | None:
         """The state of every OPA if all serve the revision, else None. Raises FairleadError if it
-        may still come, and _Refusal if not.
+        may still come, and _Ended if not.
         """
         try:
             return self._look()
@@ -123,8 +121,11 @@ class _Wait:
         except leftovers.Stuck as error:
             self._stuck_at = self._stuck_at or time.monotonic()
             if time.monotonic() > self._stuck_at + _STUCK:
-                raise _Kept from error
+                raise _Ended(error) from None
             raise
+
+    def _rejected(self, reason: str) -> _Ended:
+        return _Ended(RevisionRejected(f"{self.server} rejects revision {self.revision}: {reason}"))
 
     def _look(self) -> list[Served] | None:
         config_map = self._objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
@@ -151,13 +152,13 @@ class _Wait:
         states = [deployed_state.served(opa, self._token) for opa in opas]
         for state in states:
             if state.rejected and state.rejected["revision"] == self.revision:
-                raise _Refusal(state.rejected["error"])
+                raise self._rejected(state.rejected["error"])
         in_force = all(state.ready and state.revision == self.revision for state in states)
         return states if states and in_force else None
 
     def _reported(self, config_map: dict[str, Any]) -> bool:
         """Whether each replica of `fairlead sync` reports that its OPA has taken this content.
-        Raises _Refusal if one reports that its OPA does not.
+        Raises _Ended if one reports that its OPA does not.
         """
         about = fingerprint(self._modules)
         reports = [
@@ -165,7 +166,7 @@ class _Wait:
         ]
         for report in reports:
             if report.get("status") == "error":
-                raise _Refusal(policy_status.line(report.get("error")))
+                raise self._rejected(policy_status.line(report.get("error")))
         return len(reports) >= len(self._cluster.sidecars())
 
     def _kube_mgmt_has_to_retry(
@@ -175,7 +176,7 @@ class _Wait:
         told to try again.
 
         Every kube-mgmt writes the one annotation, also those whose pods end. So what OPA itself
-        says counts more. Raises _Refusal if kube-mgmt goes on to report the error.
+        says counts more. Raises _Ended if kube-mgmt goes on to report the error.
         """
         if policy_status.read_annotation(config_map) == self._stale:
             return False
@@ -197,7 +198,7 @@ class _Wait:
         )
         self._refusals += final and not removed
         if final and (self._refusals >= max(2, len(opas)) or not current):
-            raise _Refusal(status["error"])
+            raise self._rejected(status["error"])
         if final or removed:
             self._try_again()
         return True

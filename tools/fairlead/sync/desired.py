@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from threading import Event, RLock
 from typing import Any
 
+from fairlead.deployment.names import DATA_LABEL
 from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
 from fairlead.sync import config_maps, placement_policies, stores
@@ -90,17 +91,11 @@ class Desired:
         sources: Iterable[Source],
         *,
         namespace_labels: Iterable[str],
-        data_label: tuple[str, str] | None,
     ) -> None:
-        """`namespace_labels` are the keys of the namespace labels to replicate.
-
-        `data_label` is the (label, value) of ConfigMaps with data. A ConfigMap with this label and
-        the label of policies holds data, as in kube-mgmt.
-        """
+        """`namespace_labels` are the keys of the namespace labels to replicate."""
         self.changed = Event()
         """Set from a change of the desired state until the next `take`."""
         self._labels = tuple(namespace_labels)
-        self._data_label = data_label
         self._lock = RLock()
         self._changed_at: float | None = None
         self._listed: dict[Source, dict[Any, Any] | None] = dict.fromkeys(sources)
@@ -280,8 +275,8 @@ class Desired:
             policy = placement_policies.read(value)
             return policy.owner, policy
         owner = (metadata["namespace"], name)
-        if source.kind == "policies" and self._data_label:
-            label, data_value = self._data_label
-            if (metadata.get("labels") or {}).get(label) == data_value:
-                return owner, None
+        # A ConfigMap with the label of policies and that of data holds data, as in kube-mgmt.
+        label, data_value = DATA_LABEL
+        if source.kind == "policies" and (metadata.get("labels") or {}).get(label) == data_value:
+            return owner, None
         return owner, config_maps.read(owner, source.kind, value)

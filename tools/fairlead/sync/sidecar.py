@@ -101,9 +101,7 @@ class Sidecar:
         self._opa = OpaCredentials(
             options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._threads.turn
         )
-        self._desired = Desired(
-            selectors, namespace_labels=options.namespace_labels, data_label=DATA_LABEL
-        )
+        self._desired = Desired(selectors, namespace_labels=options.namespace_labels)
         self._watches = [
             Watch(
                 self._api,

@@ -51,7 +51,7 @@ class Followed:
     """A watch of namespaces in a thread of its own."""
 
     def __init__(self, api: Objects) -> None:
-        self.desired = Desired([NAMESPACES], namespace_labels=["agentpool"], data_label=None)
+        self.desired = Desired([NAMESPACES], namespace_labels=["agentpool"])
         self.watch = Watch(api, NAMESPACES, {"labelSelector": "agentpool"}, self.desired, Metrics())
         self.stop = Event()
         self.thread = Thread(target=self.watch.run, args=(self.stop, lambda: None))
@@ -176,7 +176,7 @@ class Canned:
 
 
 def canned(api: Canned) -> tuple[Watch, Desired]:
-    desired = Desired([NAMESPACES], namespace_labels=[], data_label=None)
+    desired = Desired([NAMESPACES], namespace_labels=[])
     return Watch(api, NAMESPACES, {}, desired, Metrics()), desired  # type: ignore[arg-type]
 
 
@@ -351,7 +351,7 @@ def test_objects_are_read_from_all_namespaces_and_tell_their_kind(
     server: FakeApiServer, api: Objects
 ) -> None:
     server.put("pods", "web", namespace="shop", spec={"nodeName": "n1"})
-    desired = Desired([PODS], namespace_labels=[], data_label=None)
+    desired = Desired([PODS], namespace_labels=[])
     selector = {"fieldSelector": "metadata.namespace!=kube-system"}
     watch = Watch(api, PODS, selector, desired, Metrics())
     watch._list()
@@ -376,7 +376,7 @@ def test_of_a_kind_that_the_cluster_does_not_know_there_are_none_and_that_is_tol
             raise ApiServerError("the server could not find the requested resource", 404)
             yield
 
-    desired = Desired([PODS, NAMESPACES], namespace_labels=[], data_label=None)
+    desired = Desired([PODS, NAMESPACES], namespace_labels=[])
     for source in (PODS, NAMESPACES):
         watch = Watch(Unknown([], []), source, {}, desired, Metrics())  # type: ignore[arg-type]
         follow(watch, 1)

@@ -48,7 +48,7 @@ class World:
         self.problems: dict[Owner, list[Problem]] = {}
         self.verdicts: dict[Owner, Verdict] = {}
         sources = [POLICIES, DATA, PLACEMENT, NAMESPACES, PODS, NODES]
-        self.desired = Desired(sources, namespace_labels=["agentpool"], data_label=None)
+        self.desired = Desired(sources, namespace_labels=["agentpool"])
         self.confirmed: float | None = None
         self.max_staleness: int | None = None
         self.sidecar()

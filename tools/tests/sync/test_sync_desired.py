@@ -21,9 +21,7 @@ DATA_LABEL = ("openpolicyagent.org/data", "opa")
 
 @pytest.fixture
 def desired() -> Desired:
-    return Desired(
-        [POLICIES, DATA, NAMESPACES], namespace_labels=["agentpool", "team"], data_label=DATA_LABEL
-    )
+    return Desired([POLICIES, DATA, NAMESPACES], namespace_labels=["agentpool", "team"])
 
 
 def config_map(name: str, data: dict[str, str] | None = None, **rest: Any) -> dict[str, Any]:
@@ -283,7 +281,7 @@ def test_what_is_no_text_is_told(desired: Desired) -> None:
 
 def test_documents_below_system_are_refused() -> None:
     everywhere = Source("data")
-    desired = Desired([everywhere], namespace_labels=[], data_label=None)
+    desired = Desired([everywhere], namespace_labels=[])
     value = config_map("authz", {"token_digests": "[]"}, metadata={"namespace": "system"})
     desired.replace(everywhere, [value])
     taken = desired.take()
@@ -298,7 +296,7 @@ def test_an_event_before_the_first_list_is_left_to_the_list(desired: Desired) ->
 
 def test_objects_are_kept_by_namespace_and_name_and_without_what_only_servers_read() -> None:
     pods = Source("objects", resource=Resource("", "v1", "pods", True))
-    desired = Desired([pods], namespace_labels=[], data_label=None)
+    desired = Desired([pods], namespace_labels=[])
     desired.replace(
         pods,
         [

@@ -24,7 +24,7 @@ class World:
     """What the cluster has and OPA holds, and the reviews for it."""
 
     def __init__(self) -> None:
-        self.desired = Desired([POLICIES, PLACEMENT], namespace_labels=[], data_label=None)
+        self.desired = Desired([POLICIES, PLACEMENT], namespace_labels=[])
         self.desired.replace(POLICIES, [])
         self.desired.replace(PLACEMENT, [])
         self.policies: dict[str, str] = {}

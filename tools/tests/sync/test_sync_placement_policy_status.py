@@ -86,7 +86,7 @@ class Replica:
     """A replica that watches and writes, step by step."""
 
     def __init__(self, api: FakeApi, name: str) -> None:
-        self.desired = Desired([PLACEMENT], namespace_labels=[], data_label=None)
+        self.desired = Desired([PLACEMENT], namespace_labels=[])
         self.desired.replace(PLACEMENT, [api.value()])
         self.writer = StatusWriter(cast(Objects, api), self.desired, Metrics(), name)
         api.watching.append(self.desired)

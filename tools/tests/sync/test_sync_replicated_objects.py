@@ -116,7 +116,7 @@ def test_rules_where_objects_are_replicated_are_refused_also_where_there_are_non
 
 def test_data_where_objects_are_replicated_are_refused(world: World) -> None:
     everything = Source("data")
-    world.desired = Desired([everything, NAMESPACES], namespace_labels=[], data_label=None)
+    world.desired = Desired([everything, NAMESPACES], namespace_labels=[])
     world.sidecar()
     world.desired.replace(NAMESPACES, [])
     metadata = {"name": "namespaces", "namespace": "kubernetes", "resourceVersion": "1"}

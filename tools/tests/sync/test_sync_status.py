@@ -90,7 +90,7 @@ class Replica:
     """A replica that watches and annotates, step by step."""
 
     def __init__(self, api: FakeApi, name: str) -> None:
-        self.desired = Desired([POLICIES], namespace_labels=[], data_label=None)
+        self.desired = Desired([POLICIES], namespace_labels=[])
         self.desired.replace(POLICIES, [])
         self.writer = StatusWriter(cast(Objects, api), self.desired, Metrics(), name)
         api.watching.append(self.desired)
@@ -209,7 +209,7 @@ def test_a_status_of_policies_says_that_it_is_final_as_kube_mgmts_does(
 
 def test_data_have_no_retries(api: FakeApi) -> None:
     data = Source("data", "fairlead")
-    desired = Desired([data], namespace_labels=[], data_label=("openpolicyagent.org/data", "opa"))
+    desired = Desired([data], namespace_labels=[])
     desired.replace(data, [api.value()])
     known = desired.config_map(OWNER)
     assert known is not None
