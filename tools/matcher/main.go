@@ -1,15 +1,17 @@
 // Command fairlead-matcher says what an API server would do, by the API server's own packages, and contacts nobody: which
 // admission webhooks it would call for requests, and why not the others; what admission policies would decide about them; and
-// which parameters of intents it would refuse.
+// which parameters of intents it would refuse. It also reads expressions in CEL.
 //
 // It reads one JSON document from stdin, and writes one to stdout:
 //
-//	{"configurations": [...], "policies": [...], "namespaces": {NAME: {LABEL: VALUE}}, "reviews": [...], "parameters": [...]}
-//	{"answers": [{"webhooks": [...], "decision": {...}}, ...], "parameters": [{"schema": [...], "value": [...]}, ...]}
+//	{"configurations": [...], "policies": [...], "namespaces": {NAME: {LABEL: VALUE}}, "reviews": [...], "parameters": [...],
+//	 "expressions": [TEXT, ...]}
+//	{"answers": [{"webhooks": [...], "decision": {...}}, ...], "parameters": [{"schema": [...], "value": [...]}, ...],
+//	 "expressions": [{"tree": {...}}, ...]}
 //
 // An answer has a verdict for each webhook, and a decision if there are policies, or says why no API server makes such a request;
 // see answer, verdict and decision. Policies are asked as if there were no webhooks. What is wrong with parameters is in the order
-// of the question; see judgement.
+// of the question, and so are the trees of expressions; see judgement and parsed.
 package main
 
 import (
@@ -40,12 +42,15 @@ type question struct {
 	Policies []json.RawMessage `json:"policies"`
 	// Parameters are those of intents, with their schemas.
 	Parameters []parameters `json:"parameters"`
+	// Expressions are texts in CEL.
+	Expressions []string `json:"expressions"`
 }
 
 // reply is what stdout gets.
 type reply struct {
-	Answers    []answer    `json:"answers"`
-	Parameters []judgement `json:"parameters"`
+	Answers     []answer    `json:"answers"`
+	Parameters  []judgement `json:"parameters"`
+	Expressions []parsed    `json:"expressions"`
 }
 
 // answer is what is said of one review.
@@ -108,7 +113,11 @@ func run(in io.Reader, out io.Writer) error {
 	for i, each := range asked.Parameters {
 		judgements[i] = each.judge()
 	}
-	return json.NewEncoder(out).Encode(reply{Answers: answers, Parameters: judgements})
+	trees, err := parseExpressions(asked.Expressions)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(reply{Answers: answers, Parameters: judgements, Expressions: trees})
 }
 
 func decide(raw json.RawMessage, webhooks []*hook, bound *policies, namespaces map[string]map[string]string) answer {

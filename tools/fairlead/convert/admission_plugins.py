@@ -12,12 +12,12 @@ from fairlead.convert.findings import Findings, Origin, origin_of
 from fairlead.convert.pod_node_selector import SelectorPlugin
 from fairlead.convert.pod_toleration_restriction import TolerationPlugin
 from fairlead.convert.reading import (
-    PLUGIN_FILE,
     TOLERATIONS_GROUP,
     Lenient,
     Metadata,
     group_of,
     is_namespace,
+    plugin_key,
 )
 from fairlead.convert.targets import Untakable, check_names
 
@@ -121,6 +121,6 @@ class Plugins:
 
 def _plugin_of(value: dict[str, Any]) -> str | None:
     """The plugin whose file a document is."""
-    if PLUGIN_FILE in value:
+    if plugin_key(value):
         return pod_node_selector.NAME
     return pod_toleration_restriction.NAME if group_of(value) == TOLERATIONS_GROUP else None

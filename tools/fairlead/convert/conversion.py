@@ -15,6 +15,7 @@ from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
 from fairlead.convert import gatekeeper, kyverno
 from fairlead.convert.admission_plugins import Plugins
+from fairlead.convert.cel import Expressions
 from fairlead.convert.findings import (
     Findings,
     Instance,
@@ -22,6 +23,7 @@ from fairlead.convert.findings import (
     origin_of,
     printable,
 )
+from fairlead.convert.gatekeeper_templates import Library
 from fairlead.convert.pools import Pools, compile_pools
 from fairlead.convert.reading import read
 from fairlead.policy import fairlead_yaml, intents, parameter_rules
@@ -36,13 +38,15 @@ _LONGEST = 40
 class Conversion:
     """The settings as in fairlead.yaml, the file itself, and what is left to do.
 
-    `next_steps` are commands, `differences` what Fairlead does differently, in sentences.
+    `next_steps` are commands; `differences` are what Fairlead does differently, and `assumptions`
+    what the input does not say, in sentences.
     """
 
     settings: Mapping[str, Any]
     text: str
     next_steps: tuple[str, ...]
     differences: tuple[str, ...]
+    assumptions: tuple[str, ...]
     not_taken_over: tuple[NotTakenOver, ...]
 
 
@@ -55,13 +59,15 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
     """
     findings = Findings()
     plugins = Plugins()
-    for document in read(paths):
+    documents = read(paths)
+    library, expressions = Library(documents), Expressions(documents, progress)
+    for document in documents:
         if plugins.concerns(document.value):
             plugins.collect(document, findings)
         elif gatekeeper.concerns(document.value):
-            gatekeeper.collect(document, findings)
+            gatekeeper.collect(document, findings, library)
         elif kyverno.concerns(document.value):
-            kyverno.collect(document, findings)
+            kyverno.collect(document, findings, expressions)
         else:
             findings.leave_out(
                 origin_of(document), "it is not a policy that convert reads: leave it out"
@@ -77,6 +83,7 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
         text=text,
         next_steps=tuple(pools.next_steps),
         differences=tuple(findings.differences),
+        assumptions=tuple(findings.assumptions),
         not_taken_over=tuple(findings.not_taken_over),
     )
 
@@ -156,6 +163,7 @@ def _text(settings: Mapping[str, Any], pools: Pools, findings: Findings) -> str:
         ("Then run:", pools.next_steps),
         ("Not taken over:", left_out),
         ("Fairlead does differently:", findings.differences),
+        ("Taken for granted:", findings.assumptions),
     ):
         if lines:
             comments += ["", title, *(f"  {printable(line)}" for line in lines)]

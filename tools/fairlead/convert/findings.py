@@ -94,6 +94,17 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """What gives the pods of each namespace a node label with the value of the namespace's label
+    `key`.
+    """
+
+    origin: Origin
+    key: str
+    node_label: str
+
+
+@dataclass(frozen=True)
 class Instance:
     """An instance of an intent, for one constraint. `mode` is None if it is only kept for later."""
 
@@ -111,9 +122,11 @@ class Findings:
 
     def __init__(self) -> None:
         self.placements: list[Placement] = []
+        self.copies: list[Copy] = []
         self.instances: list[Instance] = []
         self.not_taken_over: list[NotTakenOver] = []
         self.differences: list[str] = []
+        self.assumptions: list[str] = []
         self.namespaces: dict[str, tuple[Origin, Mapping[str, str]]] = {}
         """The namespaces that the input describes: their labels."""
 
@@ -124,9 +137,35 @@ class Findings:
             if note not in self.not_taken_over:
                 self.not_taken_over.append(note)
 
+    def add_instance(self, instance: Instance, *, reports_only: str) -> None:
+        """Add an instance. `reports_only` is the field that says that a policy refuses nothing, for
+        a `mode` that is None.
+        """
+        self.instances.append(instance)
+        if instance.mode is None:
+            self.leave_out(
+                instance.origin,
+                f"{reports_only} only reports, so the instance is switched off: use fairlead "
+                "audit, or remove enabled: false and set enforcement to warn",
+            )
+
+    def assume(self, sentence: str) -> None:
+        """Note what is taken for granted, once."""
+        if sentence not in self.assumptions:
+            self.assumptions.append(sentence)
+
     def differ(self, sentences: Iterable[str]) -> None:
         """Note what Fairlead does differently, once."""
         self.differences += [text for text in sentences if text not in self.differences]
+
+
+def each_once(tolerations: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    """The tolerations, each of those that are alike once."""
+    distinct: list[Toleration] = []
+    for toleration in tolerations:
+        if toleration not in distinct:
+            distinct.append(toleration)
+    return tuple(distinct)
 
 
 def origin_of(document: yaml_files.Document, part: str = "", at: Location = ()) -> Origin:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.common import yaml_files
-from fairlead.convert import gatekeeper_constraints
+from fairlead.convert import gatekeeper_constraints, gatekeeper_templates
 from fairlead.convert.findings import (
     REPLACED,
     Assignment,
@@ -17,6 +17,8 @@ from fairlead.convert.findings import (
     Target,
     origin_of,
 )
+from fairlead.convert.gatekeeper_templates import Library
+from fairlead.convert.parameters import Kinds
 from fairlead.convert.reading import (
     AnySelector,
     Lenient,
@@ -26,13 +28,27 @@ from fairlead.convert.reading import (
     tolerations,
     unknown,
 )
-from fairlead.convert.targets import NAME_LABEL, Untakable, check_names, selected, targets
+from fairlead.convert.targets import Untakable, check_names, namespaces, targets
 from fairlead.settings.models import Exempt
-from fairlead.settings.selectors import Expression, Selector
 
 _MUTATORS = "mutations.gatekeeper.sh"
 _CONSTRAINTS = "constraints.gatekeeper.sh"
-_TEMPLATES = "templates.gatekeeper.sh"
+
+# Why an object is left out: by its group, or by its group and kind.
+_LEFT_OUT = {
+    f"{_MUTATORS}/AssignMetadata": "it sets labels or annotations, and Fairlead sets none: keep "
+    "Gatekeeper for it",
+    f"{_MUTATORS}/AssignImage": "it changes images, and Fairlead changes none: keep Gatekeeper for "
+    "it (image-sources can refuse images from elsewhere)",
+    "config.gatekeeper.sh/Config": "it tells Gatekeeper what to replicate, and whom to leave "
+    "alone: in fairlead.yaml, write replicate and exempt",
+    "expansion.gatekeeper.sh": "it makes Gatekeeper look at templates of pods, which intents do by "
+    "themselves: leave it out",
+    "externaldata.gatekeeper.sh": "it lets policies ask another program, which Fairlead never "
+    "does: keep Gatekeeper for them",
+    "test.gatekeeper.sh": "it tests policies of Gatekeeper, and is none: leave it out",
+    "gator.gatekeeper.sh": "it lists policies for gator, and is none: leave it out",
+}
 
 # A part of a location: a name, one in quotes, or a name with the key of an item of a list.
 _STEP = re.compile(
@@ -98,35 +114,21 @@ def concerns(value: dict[str, Any]) -> bool:
     return f".{group_of(value)}".endswith(".gatekeeper.sh")
 
 
-def collect(document: yaml_files.Document, findings: Findings) -> None:
+def collect(document: yaml_files.Document, findings: Findings, library: Library) -> None:
     """Add what an object of Gatekeeper says. Raises InputError."""
     kind, group = document.value["kind"], group_of(document.value)
-    origin = origin_of(document)
     try:
         if group == _MUTATORS and kind in ("Assign", "ModifySet"):
             _collect_mutator(document, findings)
-        elif group == _CONSTRAINTS and kind in gatekeeper_constraints.CONSTRAINTS:
-            _collect_constraint(document, findings)
-        elif group == _MUTATORS:
-            raise Untakable(f"{kind} changes other things than the placement: keep Gatekeeper")
         elif group == _CONSTRAINTS:
-            raise Untakable(
-                "no intent of Fairlead says the same: write a policy (fairlead new policy NAME)"
-            )
-        elif group != _TEMPLATES:
-            raise Untakable("it configures Gatekeeper, and Fairlead has no counterpart")
-        elif _defines(document.value) not in gatekeeper_constraints.CONSTRAINTS:
-            raise Untakable("its Rego is not read: write a policy (fairlead new policy NAME)")
+            _collect_constraint(document, findings, library)
+        elif group == gatekeeper_templates.GROUP:
+            library.check(document.value)
+        else:
+            reason = _LEFT_OUT.get(f"{group}/{kind}") or _LEFT_OUT.get(group)
+            raise Untakable(reason or "it configures Gatekeeper, and Fairlead has no counterpart")
     except Untakable as error:
-        findings.leave_out(origin, str(error))
-
-
-def _defines(template: dict[str, Any]) -> str:
-    """The kind of the constraints of a ConstraintTemplate."""
-    value: Any = template
-    for key in ("spec", "crd", "spec", "names", "kind"):
-        value = value.get(key) if isinstance(value, dict) else None
-    return str(value)
+        findings.leave_out(origin_of(document), str(error))
 
 
 def _collect_mutator(document: yaml_files.Document, findings: Findings) -> None:
@@ -134,13 +136,13 @@ def _collect_mutator(document: yaml_files.Document, findings: Findings) -> None:
     spec = document.parse(_Mutator).spec
     if fields := unknown(spec) or unknown(spec.parameters):
         raise Untakable(f"it has the unknown field {fields[0]}")
+    assignment = _assignment(document, spec)
     pods = [entry for entry in spec.apply_to if _any(entry.groups, "") and _any(entry.kinds, "Pod")]
     if not pods:
         raise Untakable(
             "it does not change pods (applyTo), and Fairlead places pods and the templates of "
             "DaemonSets: change pods"
         )
-    assignment = _assignment(document, spec)
     selected_targets = _targets(spec.match)
     foreign = {kind for entry in spec.apply_to for kind in entry.kinds} - {"Pod"}
     if foreign:
@@ -163,11 +165,18 @@ def _assignment(document: yaml_files.Document, spec: _MutatorSpec) -> Assignment
     """What a mutator gives a pod. Raises Untakable, InputError."""
     steps = _steps(spec.location)
     if document.value["kind"] == "ModifySet":
-        if steps != ("spec", "tolerations") or spec.parameters.operation != "merge":
-            raise Untakable("it changes a list that does not place pods: keep Gatekeeper")
+        if steps[:2] != ("spec", "tolerations"):
+            raise Untakable(_elsewhere(spec.location))
+        if spec.parameters.operation != "merge":
+            raise Untakable(
+                "parameters.operation prune: it removes tolerations, and a pool of Fairlead adds "
+                "some: allowedTolerations of a pool refuses others"
+            )
         at = ["spec", "parameters", "values", "fromList"]
         values = spec.parameters.values.get("fromList", [])
         return Assignment(tolerations=tolerations(document, at, values))
+    if steps[:2] not in (("spec", "nodeSelector"), ("spec", "tolerations")):
+        raise Untakable(_elsewhere(spec.location))
     if "value" not in spec.parameters.assign:
         raise Untakable(
             "parameters.assign: the value comes from elsewhere (externalData or fromMetadata), "
@@ -184,9 +193,13 @@ def _assignment(document: yaml_files.Document, spec: _MutatorSpec) -> Assignment
             return Assignment(tolerations=tolerations(document, at, value))
         case ("spec", "tolerations", _):
             return Assignment(tolerations=tolerations(document, at, [value]))
-    raise Untakable(
-        f"location {spec.location}: Fairlead places pods by their nodeSelector and tolerations: "
-        "keep Gatekeeper for the rest"
+    raise Untakable(_elsewhere(spec.location))
+
+
+def _elsewhere(location: str) -> str:
+    return (
+        f"location {location}: Fairlead places pods by their nodeSelector and tolerations: keep "
+        "Gatekeeper for the rest"
     )
 
 
@@ -239,48 +252,52 @@ def _any(values: Sequence[str], expected: str) -> bool:
     return expected in values or "*" in values
 
 
-def _collect_constraint(document: yaml_files.Document, findings: Findings) -> None:
+def _collect_constraint(
+    document: yaml_files.Document, findings: Findings, library: Library
+) -> None:
     origin = origin_of(document)
+    kind = document.value["kind"]
+    meaning, by_name = library.constraint(kind)
     constraint = document.parse(_Constraint)
     spec, match = constraint.spec, constraint.spec.match
     if fields := unknown(spec):
         raise Untakable(f"{fields[0]}: Fairlead has one enforcement for each instance: remove it")
     if match.scope == "Cluster":  # a Namespace is an object of the cluster
         match = match.model_copy(update={"scope": "*"})
-        if document.value["kind"] != "K8sRequiredLabels":
+        if meaning != "K8sRequiredLabels":
             raise Untakable("match.scope Cluster: it is about no object of a namespace")
     _whole(match)
     part = yaml_files.Document(
         document.path, spec.parameters, document.part(["spec", "parameters"])
     )
-    kinds = [
+    pairs = [
         (group, kind)
         for entry in match.kinds or [_Kinds()]
         for group in entry.api_groups
         for kind in entry.kinds
     ]
-    result = gatekeeper_constraints.parameters(document.value["kind"], part, kinds)
+    result = gatekeeper_constraints.of_constraint(meaning, part, Kinds(pairs))
+    if by_name:
+        findings.assume(
+            f"{kind} is the constraint of Gatekeeper's library, as its name says: the code of its "
+            "ConstraintTemplate is not in the input (kubectl get constrainttemplates -o yaml)"
+        )
     excluded = match.excluded_namespaces or []
     check_names(excluded)
-    instance = Instance(
-        origin=origin,
-        name=constraint.metadata.name,
-        intent=result.intent,
-        parameters=result.values,
-        namespaces=_namespaces(match),
-        exempt=Exempt(namespaces=excluded),
-        mode=_mode(spec.enforcement_action),
+    findings.add_instance(
+        Instance(
+            origin=origin,
+            name=constraint.metadata.name,
+            intent=result.intent,
+            parameters=result.values,
+            namespaces=namespaces(match.namespaces or [], match.namespace_selector),
+            exempt=Exempt(namespaces=excluded),
+            mode=_mode(spec.enforcement_action),
+        ),
+        reports_only=f"enforcementAction {spec.enforcement_action}",
     )
-    findings.instances.append(instance)
     findings.leave_out(origin, *result.left_out)
     findings.differ(result.differences)
-    if instance.mode is None:
-        findings.leave_out(
-            origin,
-            f"enforcementAction {spec.enforcement_action} only reports, so the instance is "
-            "switched off: use fairlead audit, or remove enabled: false and set enforcement to "
-            "warn",
-        )
 
 
 def _mode(action: str) -> str | None:
@@ -290,13 +307,3 @@ def _mode(action: str) -> str | None:
             f"enforcementAction {action}: Fairlead has deny and warn: write one of them"
         )
     return None if action == "dryrun" else action
-
-
-def _namespaces(match: _Match) -> Selector:
-    names = match.namespaces or []
-    check_names(names)
-    selector = selected(match.namespace_selector)
-    if not names:
-        return selector
-    by_name = Expression(key=NAME_LABEL, operator="In", values=list(dict.fromkeys(names)))
-    return selector.model_copy(update={"match_expressions": [*selector.match_expressions, by_name]})

@@ -3,44 +3,21 @@ parameters of an intent cannot say."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import Field
 
 from fairlead.common import yaml_files
+from fairlead.convert import parameters
+from fairlead.convert.parameters import MOST, Amounts, Kinds, Parameters
 from fairlead.convert.reading import Lenient, unknown
 from fairlead.convert.targets import Untakable
 
-_MOST = 2147483647
-_REPLICATED = ("Deployment", "StatefulSet", "ReplicaSet")
+LIMITS_BEFORE_1_1 = "K8sContainerLimits before 1.1.0"
+"""Containers had to limit cpu, whatever the parameters said."""
 
-# The versions of Kubernetes' own API groups.
-_VERSIONS = {
-    "": "v1",
-    "apps": "apps/v1",
-    "autoscaling": "autoscaling/v2",
-    "batch": "batch/v1",
-    "networking.k8s.io": "networking.k8s.io/v1",
-    "policy": "policy/v1",
-    "rbac.authorization.k8s.io": "rbac.authorization.k8s.io/v1",
-    "storage.k8s.io": "storage.k8s.io/v1",
-}
-
-Kinds = Sequence[tuple[str, str]]
-"""Groups and kinds; `*` stands for all."""
-
-
-@dataclass
-class Parameters:
-    """The parameters of an instance, with what they leave out and what differs."""
-
-    intent: str
-    values: dict[str, Any]
-    left_out: list[str] = field(default_factory=list)
-    differences: list[str] = field(default_factory=list)
+_Quantity = str | int | float | None
 
 
 class _Range(Lenient):
@@ -70,13 +47,42 @@ class _AllowedImages(Lenient):
     allowed_images: list[str] = []
 
 
-class _ContainerLimits(Lenient):
-    cpu: str | int | float | None = None
-    memory: str | int | float | None = None
+class _Exempting(Lenient):
     exempt_images: list[str] = []
 
 
-def parameters(kind: str, document: yaml_files.Document, kinds: Kinds) -> Parameters:
+class _Amounts(_Exempting):
+    cpu: _Quantity = None
+    memory: _Quantity = None
+
+
+class _Storage(_Exempting):
+    ephemeral_storage: _Quantity = Field(None, alias="ephemeral-storage")
+
+
+class _RequiredResources(_Exempting):
+    limits: list[str] = []
+    requests: list[str] = []
+
+
+class _UserRange(Lenient):
+    min: int
+    max: int
+
+
+class _Rule(Lenient):
+    rule: str = "RunAsAny"
+    ranges: list[_UserRange] = []
+
+
+class _Users(_Exempting):
+    run_as_user: _Rule = _Rule()
+    run_as_group: _Rule = _Rule()
+    supplemental_groups: _Rule = _Rule()
+    fs_group: _Rule = _Rule()
+
+
+def of_constraint(kind: str, document: yaml_files.Document, kinds: Kinds) -> Parameters:
     """The parameters for a constraint of a kind in CONSTRAINTS; `document` has the constraint's
     own. Raises Untakable, and InputError for values of a wrong type.
     """
@@ -84,59 +90,42 @@ def parameters(kind: str, document: yaml_files.Document, kinds: Kinds) -> Parame
     constraint = document.parse(model)
     if fields := unknown(constraint):
         raise Untakable(f"parameters.{fields[0]} is not a parameter of the library: remove it")
+    if isinstance(constraint, _Exempting) and constraint.exempt_images:
+        raise Untakable(
+            "parameters.exemptImages: intents of Fairlead exempt namespaces, users and groups, but "
+            "no images: move these containers to a namespace of their own, and exempt that"
+        )
     result = convert(constraint, kinds)
-    _note_foreign_kinds(result, kinds)
+    parameters.note_foreign_kinds(result, kinds)
     return result
 
 
 def _replica_limits(constraint: _ReplicaLimits, kinds: Kinds) -> Parameters:
-    result = Parameters("replica-limits", {"ranges": []})
+    ranges: list[tuple[int, int]] = []
+    left_out: list[str] = []
     for number, limits in enumerate(constraint.ranges):
-        minimum, maximum = limits.min_replicas, limits.max_replicas
-        if minimum is None or maximum is None or max(minimum, 0) > maximum:
-            result.left_out.append(
+        least, most = limits.min_replicas, limits.max_replicas
+        if least is None or most is None or max(least, 0) > most:
+            left_out.append(
                 f"parameters.ranges[{number}] includes no number, because it has no "
                 "min_replicas, no max_replicas, or a minimum above the maximum: correct it, if "
                 "it was to include some"
             )
         else:
-            values = {"min_replicas": max(minimum, 0), "max_replicas": min(maximum, _MOST)}
-            result.values["ranges"].append(values)
-    if not result.values["ranges"]:
+            ranges.append((least, most))
+    if not ranges:
         raise Untakable("its ranges include no number at all, so it refuses everything")
-    ours = [kind for group, kind in kinds if _is_taken("replica-limits", group, kind)]
-    if not ours:
-        raise Untakable(
-            f"replica-limits is about apps/{', apps/'.join(_REPLICATED)}, none of which "
-            "match.kinds names: write a policy (fairlead new policy NAME)"
-        )
-    missing = [kind for kind in _REPLICATED if kind not in ours]
-    if missing:
-        result.left_out.append(
-            f"match.kinds leaves out {' and '.join(missing)}, which replica-limits decides about, "
-            "too: check that these keep the limits, or set enforcement to warn first"
-        )
+    result = parameters.replica_limits(ranges, kinds)
+    result.left_out = left_out + result.left_out
     return result
 
 
 def _required_labels(constraint: _RequiredLabels, kinds: Kinds) -> Parameters:
     if not constraint.labels:
         raise Untakable("it requires no label")
-    ours = [kind for kind in kinds if _is_taken("required-labels", *kind)]
-    if not ours:
-        raise Untakable(
-            "required-labels takes kinds of Kubernetes by their names, and match.kinds names "
-            "none: name kinds, and custom resources as custom_resources"
-        )
-    result = Parameters(
-        "required-labels",
-        {
-            "labels": [
-                {"key": label.key, "pattern": whole_value(label.allowed_regex)}
-                for label in constraint.labels
-            ],
-            "kinds": [f"{_VERSIONS[group]}/{kind}" for group, kind in ours],
-        },
+    result = parameters.required_labels(
+        {label.key: parameters.whole_value(label.allowed_regex) for label in constraint.labels},
+        kinds,
     )
     if constraint.message:
         result.left_out.append(
@@ -146,160 +135,100 @@ def _required_labels(constraint: _RequiredLabels, kinds: Kinds) -> Parameters:
     return result
 
 
-def whole_value(regex: str) -> str:
-    """A pattern that the whole value matches if a part of it matches `regex`."""
-    if not regex:
-        return ".*"
-    inner = regex.removeprefix("^").removesuffix("$")
-    anchored = len(inner) == len(regex) - 2 and not re.search(r"[|\\^$]", inner)
-    return inner if anchored and inner else f".*(?:{regex}).*"
-
-
 def _allowed_repos(constraint: _AllowedRepos, kinds: Kinds) -> Parameters:
     if not constraint.repos:
         raise Untakable("it allows no image at all")
-    return _image_sources(
-        {prefix: source_of(prefix) for prefix in constraint.repos}, "repos", kinds
-    )
+    sources = {prefix: parameters.source_of(prefix) for prefix in constraint.repos}
+    return parameters.image_sources(sources, "parameters.repos", kinds)
 
 
 def _allowed_images(constraint: _AllowedImages, kinds: Kinds) -> Parameters:
-    """Of K8sAllowedReposv2, in which only what ends with `*` is a prefix."""
-    if not constraint.allowed_images:
-        raise Untakable("it allows no image at all")
-    if "*" in constraint.allowed_images:
-        raise Untakable(
-            "parameters.allowedImages: '*' allows every image: leave the constraint out"
-        )
-    sources: dict[str, str] = {}
-    left_out: list[str] = []
-    for image in constraint.allowed_images:
-        if not image.endswith("*"):
-            left_out.append(
-                f"parameters.allowedImages: {image!r} allows this reference alone, and "
-                "image-sources allows repositories with all of their tags and digests, so it is "
-                "refused: add its repository to sources, if that will do"
-            )
-            continue
-        prefix = image[:-1]
-        try:
-            sources[prefix] = source_of(prefix, "allowedImages")
-        except Untakable as error:
-            left_out.append(str(error))
-    if not sources:
-        raise Untakable("; ".join(left_out))
-    result = _image_sources(sources, "allowedImages", kinds)
-    result.left_out += left_out
-    return result
+    return parameters.allowed_images(constraint.allowed_images, "parameters.allowedImages", kinds)
 
 
-def _image_sources(sources: Mapping[str, str], parameter: str, kinds: Kinds) -> Parameters:
-    """The parameters for these sources, each by the prefix of references that it is for."""
-    _only_pods(kinds, "image-sources")
-    result = Parameters("image-sources", {"sources": list(dict.fromkeys(sources.values()))})
-    for prefix, source in sources.items():
-        if not prefix.endswith("/"):
-            result.left_out.append(
-                f"parameters.{parameter}: the prefix {prefix!r} allows whatever begins so, such as "
-                f"{prefix + '-other'!r}; fairlead.yaml allows {source} and what is below it: add "
-                "the other repositories that you use to sources"
-            )
-    if any(source.startswith("docker.io") for source in sources.values()):
-        result.differences.append(
-            "image-sources reads references as container runtimes do, so nginx and "
-            "docker.io/library/nginx are the same"
-        )
-    return result
+def _digests(_: _Exempting, __: Kinds) -> Parameters:
+    raise parameters.digests()
 
 
-def source_of(prefix: str, parameter: str = "repos") -> str:
-    """The registry or repository that a prefix of references means. Raises Untakable, which names
-    the parameter.
-    """
-    parts = prefix.removesuffix("/").split("/")
-    host, segments = parts[0], parts[1:]
-    registry = bool(re.search(r"[.:A-Z]", host)) or host == "localhost"
-    if not registry:
-        alone = len(parts) == 1 and not prefix.endswith("/")
-        host, segments = "docker.io", ["library", *parts] if alone else parts
-    elif host in ("docker.io", "index.docker.io"):
-        alone = len(segments) == 1 and not prefix.endswith("/")
-        host, segments = "docker.io", ["library", *segments] if alone else segments
-    elif host == prefix and _may_be_a_tag(host):
-        raise Untakable(_no_source(prefix, parameter))
-    if not all(parts) or any(":" in part or "@" in part for part in segments):
-        raise Untakable(_no_source(prefix, parameter))
-    return "/".join([host.lower(), *segments])
+def _container_limits(constraint: _Amounts, kinds: Kinds) -> Parameters:
+    """Those since 1.1.0: without cpu, or with -1, nothing is asked of it."""
+    cpu = "-1" if constraint.cpu is None else str(constraint.cpu)
+    limits = _amounts({"cpu": cpu, "memory": constraint.memory})
+    if cpu == "-1":
+        limits.required.remove("cpu")
+    return parameters.resource_limits(Amounts(), limits, kinds)
 
 
-def _may_be_a_tag(host: str) -> bool:
-    """Whether a text without a slash may be an image with a tag, such as nginx:1."""
-    name, colon, port = host.partition(":")
-    return bool(colon) and not (port.isdecimal() and ("." in name or name == "localhost"))
+def _container_limits_before(constraint: _Amounts, kinds: Kinds) -> Parameters:
+    limits = _amounts({"cpu": constraint.cpu, "memory": constraint.memory})
+    return parameters.resource_limits(Amounts(), limits, kinds)
 
 
-def _no_source(prefix: str, parameter: str) -> str:
-    return (
-        f"parameters.{parameter}: the prefix {prefix!r} is not a registry or repository, which is "
-        "all that image-sources allows, so all images of it would be refused: write a repository, "
-        "or a registry with a slash at its end"
+def _container_requests(constraint: _Amounts, kinds: Kinds) -> Parameters:
+    requests = _amounts({"cpu": constraint.cpu, "memory": constraint.memory})
+    return parameters.resource_limits(requests, Amounts(), kinds)
+
+
+def _storage(constraint: _Storage, kinds: Kinds) -> Parameters:
+    limits = _amounts({"ephemeral-storage": constraint.ephemeral_storage})
+    return parameters.resource_limits(Amounts(), limits, kinds)
+
+
+def _required_resources(constraint: _RequiredResources, kinds: Kinds) -> Parameters:
+    if not constraint.requests and not constraint.limits:
+        raise Untakable("it requires no resource")
+    return parameters.resource_limits(
+        Amounts(constraint.requests), Amounts(constraint.limits), kinds
     )
 
 
-def _container_limits(constraint: _ContainerLimits, kinds: Kinds) -> Parameters:
-    _only_pods(kinds, "resource-limits")
-    if constraint.exempt_images:
-        raise Untakable(
-            "parameters.exemptImages: resource-limits exempts namespaces, users and groups, but no "
-            "images: move these containers to a namespace of their own, and exempt that"
-        )
-    maxima = {"cpu": constraint.cpu, "memory": constraint.memory}
-    limits = {
-        "required": ["cpu", "memory"],
-        "container_max": {name: str(value) for name, value in maxima.items() if value is not None},
+def _amounts(maxima: Mapping[str, _Quantity]) -> Amounts:
+    """Each resource is required. A maximum of -1 is none."""
+    texts = {name: str(value) for name, value in maxima.items() if value is not None}
+    return Amounts(
+        required=list(maxima),
+        container_max={name: text for name, text in texts.items() if text != "-1"},
+    )
+
+
+def _allowed_users(constraint: _Users, kinds: Kinds) -> Parameters:
+    users = constraint.run_as_user
+    match users.rule:
+        case "MustRunAsNonRoot":
+            ranges = [(1, MOST)]
+        case "MustRunAs" if users.ranges:
+            ranges = [(each.min, each.max) for each in users.ranges]
+        case "MustRunAs":
+            raise Untakable("parameters.runAsUser allows no user at all")
+        case "RunAsAny":
+            raise Untakable("it is not about users, and no intent of Fairlead is about groups")
+        case rule:
+            raise Untakable(f"parameters.runAsUser.rule {rule} is not one of the library")
+    result = parameters.run_as_user(ranges, kinds, require_user=users.rule == "MustRunAs")
+    groups = {
+        "runAsGroup": constraint.run_as_group,
+        "supplementalGroups": constraint.supplemental_groups,
+        "fsGroup": constraint.fs_group,
     }
-    return Parameters(
-        "resource-limits",
-        {"requests": {"required": []}, "limits": limits, "templates": False},
-        differences=["resource-limits counts the limits of a pod for its containers, too"],
-    )
+    if names := [f"parameters.{name}" for name, rule in groups.items() if rule.rule != "RunAsAny"]:
+        result.left_out.append(
+            f"{', '.join(names)}: run-as-user is about users alone: write a policy (fairlead new "
+            "policy NAME)"
+        )
+    return result
 
 
 CONSTRAINTS: Mapping[str, tuple[type[Lenient], Callable[[Any, Kinds], Parameters]]] = {
     "K8sAllowedRepos": (_AllowedRepos, _allowed_repos),
     "K8sAllowedReposv2": (_AllowedImages, _allowed_images),
-    "K8sContainerLimits": (_ContainerLimits, _container_limits),
+    "K8sContainerEphemeralStorageLimit": (_Storage, _storage),
+    "K8sContainerLimits": (_Amounts, _container_limits),
+    LIMITS_BEFORE_1_1: (_Amounts, _container_limits_before),
+    "K8sContainerRequests": (_Amounts, _container_requests),
+    "K8sImageDigests": (_Exempting, _digests),
+    "K8sPSPAllowedUsers": (_Users, _allowed_users),
     "K8sReplicaLimits": (_ReplicaLimits, _replica_limits),
     "K8sRequiredLabels": (_RequiredLabels, _required_labels),
+    "K8sRequiredResources": (_RequiredResources, _required_resources),
 }
 """By the kind of the constraint, its own parameters, and what makes those of the intent."""
-
-
-def _only_pods(kinds: Kinds, intent: str) -> None:
-    if not any(_is_taken(intent, *kind) for kind in kinds):
-        raise Untakable(
-            f"{intent} is about pods, which match.kinds does not name: name them, or write a "
-            "policy (fairlead new policy NAME)"
-        )
-
-
-def _note_foreign_kinds(result: Parameters, kinds: Kinds) -> None:
-    foreign = [kind for kind in kinds if not _is_taken(result.intent, *kind)]
-    if foreign:
-        names = ", ".join(sorted(f"{group or 'core'}/{kind}" for group, kind in foreign))
-        result.left_out.append(
-            f"match.kinds: {result.intent} takes no kind {names} from it: write a policy "
-            "(fairlead new policy NAME), or name custom resources as custom_resources"
-            if result.intent == "required-labels"
-            else f"match.kinds: {result.intent} is not about {names}: write a policy "
-            "(fairlead new policy NAME)"
-        )
-
-
-def _is_taken(intent: str, group: str, kind: str) -> bool:
-    """Whether the intent, with these parameters, is about a kind."""
-    if intent == "required-labels":
-        return group in _VERSIONS and kind != "*"
-    if intent == "replica-limits":
-        return group in ("apps", "*") and kind in _REPLICATED
-    return group in ("", "*") and kind == "Pod"

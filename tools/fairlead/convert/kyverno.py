@@ -1,56 +1,51 @@
-"""Reads policies of Kyverno that place pods."""
+"""Reads objects of Kyverno: rules of ClusterPolicies and Policies that place pods, or that validate
+what an intent of Fairlead decides about. Those in CEL are read by kyverno_cel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from fairlead.common import yaml_files
-from fairlead.convert import patches
-from fairlead.convert.findings import (
-    REPLACED,
-    Findings,
-    Named,
-    Placement,
-    Target,
-    origin_of,
+from fairlead.common.yaml_files import Location
+from fairlead.convert import (
+    checks,
+    kyverno_cel,
+    kyverno_patterns,
+    kyverno_scope,
+    kyverno_validation,
+    patches,
 )
+from fairlead.convert.cel import Expressions, Named, variables
+from fairlead.convert.findings import Findings, Origin, origin_of
+from fairlead.convert.kyverno_scope import Match
+from fairlead.convert.kyverno_validation import Asked
+from fairlead.convert.parameters import Kinds
+from fairlead.convert.patches import KEEP as _KEEP
 from fairlead.convert.patches import Patched
-from fairlead.convert.reading import AnySelector, Lenient, Metadata, group_of, unknown
-from fairlead.convert.targets import Untakable, check_names, targets
+from fairlead.convert.reading import Lenient, Metadata, group_of, unknown
+from fairlead.convert.targets import Untakable
 
-_PODS = ("Pod", "v1/Pod", "*/Pod", "/v1/Pod", "*/v1/Pod")
-_SAY_NOTHING = ("skipBackgroundRequests", "reportProperties")
-_NO_RULES = ("validate", "generate", "verifyImages")
-_ONE_NAMESPACE = "Fairlead decides about all pods of a namespace"
+_SAY_NOTHING = ("context", "imageExtractors", "reportProperties", "skipBackgroundRequests")
+"""Fields of a rule that change nothing by themselves."""
 
-
-class _Resources(Lenient):
-    kinds: list[str] = []
-    namespaces: list[str] = []
-    namespace_selector: AnySelector | None = None
-    operations: list[str] = []
-
-
-class _Filter(Lenient):
-    resources: _Resources = _Resources()
-
-
-class _Match(Lenient):
-    any: list[_Filter] = []
-    all: list[_Filter] = []
-    resources: _Resources | None = None
-
-    def filters(self) -> list[_Filter]:
-        """The filters, one of which has to match. Raises Untakable."""
-        if (self.any and self.all) or len(self.all) > 1:
-            raise Untakable("match.all: several filters have to match: write one of them")
-        if self.any or self.all:
-            if fields := unknown(self):
-                raise Untakable(f"{fields[0]}: {_ONE_NAMESPACE}, whoever asks: remove it")
-            return self.any or self.all
-        extra = dict(self.model_extra or {})
-        return [_Filter.model_validate({"resources": self.resources or _Resources(), **extra})]
+# Why an object is left out: by its group, or by its kind.
+_LEFT_OUT = {
+    "cli.kyverno.io": "it is for tests of policies, and is none: leave it out",
+    "chainsaw.kyverno.io": "it is for tests of policies, and is none: leave it out",
+    "reports.kyverno.io": "it reports on objects, and is no policy: leave it out",
+    "CleanupPolicy": "it deletes objects by a schedule, and Fairlead deletes none: keep Kyverno "
+    "for it",
+    "ClusterCleanupPolicy": "it deletes objects by a schedule, and Fairlead deletes none: keep "
+    "Kyverno for it",
+    "GlobalContextEntry": "it is data for policies of Kyverno: keep it with those that use it",
+    "PolicyException": "it excepts objects from policies of Kyverno, which is not read: exempt "
+    "namespaces, users or groups from an instance, if that will do",
+}
 
 
 class _Mutate(Lenient):
@@ -60,15 +55,27 @@ class _Mutate(Lenient):
 
 class _Rule(Lenient):
     name: str = ""
-    match: _Match = _Match()
-    exclude: _Match | None = None
+    match: Match = Match()
+    exclude: Match | None = None
     mutate: _Mutate | None = None
+    validation: dict[str, Any] | None = Field(None, alias="validate")
+    generate: dict[str, Any] | None = None
+    verify_images: list[Any] | None = None
+    preconditions: Any = None
+    cel_preconditions: list[Named] = []
+
+
+class _Cel(Lenient):
+    variables: list[Named] = []
+    expressions: list[Named] = []
 
 
 class _Spec(Lenient):
     rules: list[_Rule]
     admission: bool = True
     apply_rules: str = "All"
+    validation_failure_action: str = "Audit"
+    emit_warning: bool = False
 
 
 class _Policy(Lenient):
@@ -82,131 +89,194 @@ def concerns(value: dict[str, Any]) -> bool:
     return f".{group_of(value)}".endswith(".kyverno.io")
 
 
-def collect(document: yaml_files.Document, findings: Findings) -> None:
+def collect(document: yaml_files.Document, findings: Findings, expressions: Expressions) -> None:
     """Add what an object of Kyverno says. Raises InputError."""
     kind, group = document.value["kind"], group_of(document.value)
-    origin = origin_of(document)
-    if group != "kyverno.io" or kind not in ("ClusterPolicy", "Policy"):
-        reason = (
-            "its CEL expressions are not read: declare the pools by hand (docs/node-pool.md)"
-            if group == "policies.kyverno.io"
-            else "it is not a policy that places pods, and Fairlead has no counterpart"
-        )
-        findings.leave_out(origin, reason)
-        return
+    if reason := _LEFT_OUT.get(group) or _LEFT_OUT.get(kind):
+        findings.leave_out(origin_of(document), reason)
+    elif group == kyverno_cel.GROUP:
+        kyverno_cel.collect(document, findings, expressions)
+    elif group == "kyverno.io" and kind in ("ClusterPolicy", "Policy"):
+        _collect_policy(document, findings, expressions)
+    else:
+        reason = "it configures Kyverno, and Fairlead has no counterpart"
+        findings.leave_out(origin_of(document), reason)
+
+
+def _collect_policy(
+    document: yaml_files.Document, findings: Findings, expressions: Expressions
+) -> None:
     policy = document.parse(_Policy)
     if problem := _not_in_force(policy.spec):
-        findings.leave_out(origin, problem)
+        findings.leave_out(origin_of(document), problem)
         return
     for number, rule in enumerate(policy.spec.rules):
         title = f' rule "{rule.name}"' if rule.name else f" rule {number + 1}"
         origin = origin_of(document, title, ("spec", "rules", number))
         try:
-            patched = _patched(document, number, rule)
-            added = list(_targets(policy, rule))
+            _Reader(document, policy, number, origin, findings, expressions).collect()
         except Untakable as error:
             findings.leave_out(origin, str(error))
-            continue
-        findings.leave_out(origin, *patched.left_out)
-        if patched.assignment().empty:
-            continue
-        if patched.yields and patched.node_selector:
-            findings.leave_out(
-                origin,
-                "the anchor +(): pods that set the field themselves keep it there, but Fairlead "
-                "refuses another value than the pool's: remove it from these pods",
-            )
-        elif patched.node_selector:
-            findings.differ([REPLACED])
-        assignment = patched.assignment()
-        findings.placements += [Placement(origin, target, assignment) for target in added]
 
 
 def _not_in_force(spec: _Spec) -> str | None:
     """Why the rules as a whole cannot be taken over."""
     if not spec.admission:
-        return "spec.admission is false, so it places no new pod"
+        return "spec.admission is false, so it decides about no new object"
     if spec.apply_rules != "All" and len(spec.rules) > 1:
         return "spec.applyRules One: only its first rule that matches applies: make policies of it"
     webhook = (spec.model_extra or {}).get("webhookConfiguration")
     if isinstance(webhook, dict) and webhook.get("matchConditions"):
-        return f"webhookConfiguration.matchConditions: {_ONE_NAMESPACE}: remove them"
+        return kyverno_scope.without(["webhookConfiguration.matchConditions"], "objects")
     return None
 
 
-def _patched(document: yaml_files.Document, number: int, rule: _Rule) -> Patched:
-    """What a rule gives pods. Raises Untakable, InputError."""
-    for key in unknown(rule, *_SAY_NOTHING):
-        if key in _NO_RULES:
-            raise Untakable(
-                f"it has {key}, and only mutate is read: write a policy (fairlead new policy NAME)"
-            )
-        raise Untakable(f"{key}: {_ONE_NAMESPACE}, without conditions: remove it")
-    if rule.mutate is None:
-        raise Untakable("it does nothing")
-    if fields := unknown(rule.mutate):
-        raise Untakable(f"mutate.{fields[0]}: Fairlead only places new pods: keep Kyverno for it")
-    value = document.value["spec"]["rules"][number]
-    if patches.has_variables(value):
-        raise Untakable("it has variables, and a pool has constants: write the values")
-    at = ("spec", "rules", number, "mutate")
-    if rule.mutate.patch_strategic_merge is not None:
-        at_patch = (*at, "patchStrategicMerge")
-        return patches.merged(document, at_patch, rule.mutate.patch_strategic_merge)
-    if rule.mutate.patches_json6902 is not None:
-        return patches.applied(document, (*at, "patchesJson6902"), rule.mutate.patches_json6902)
-    raise Untakable("mutate has no patch")
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one rule. What it does comes first, then what it is about, then its conditions: the
+    first of these that keeps it from being taken over is the reason.
+    """
 
+    document: yaml_files.Document
+    policy: _Policy
+    number: int
+    origin: Origin
+    findings: Findings
+    expressions: Expressions
 
-def _targets(policy: _Policy, rule: _Rule) -> Iterator[Target]:
-    """The namespaces whose pods a rule matches. Raises Untakable."""
-    excluded = list(_excluded(rule.exclude))
-    for filter_ in rule.match.filters():
-        resources = filter_.resources
-        if fields := unknown(filter_) or unknown(resources):
-            raise Untakable(f"match.{fields[0]}: {_ONE_NAMESPACE}: remove it")
-        if not any(kind in _PODS for kind in resources.kinds):
-            raise Untakable(
-                f"it is about {', '.join(resources.kinds) or 'no kind'}, and Fairlead places pods "
-                "and the templates of DaemonSets: match Pod"
-            )
-        if resources.operations and "CREATE" not in resources.operations:
-            raise Untakable("match.operations leaves out CREATE, when pods are placed")
-        names = [] if resources.namespaces == ["*"] else resources.namespaces
-        added = targets(names, resources.namespace_selector, excluded)
-        if policy.kind == "ClusterPolicy":
-            yield from added
+    @property
+    def rule(self) -> _Rule:
+        """The rule."""
+        return self.policy.spec.rules[self.number]
+
+    @property
+    def at(self) -> Location:
+        """Where the rule stands."""
+        return ("spec", "rules", self.number)
+
+    def collect(self) -> None:
+        """Add what the rule says. Raises Untakable, InputError."""
+        rule = self.rule
+        if rule.generate is not None:
+            made = rule.generate.get("kind") or "objects"
+            raise Untakable(f"it generates {made}, and Fairlead generates nothing{_KEEP}")
+        if rule.verify_images is not None:
+            raise Untakable(f"it verifies images, and no intent of Fairlead does{_KEEP}")
+        if rule.validation is not None:
+            self._validate(rule.validation)
+        elif rule.mutate is not None:
+            self._mutate(rule.mutate)
         else:
-            yield from _in_namespace(policy.metadata.namespace or "default", added)
+            raise Untakable("it does nothing")
 
+    def _conditions(self) -> list[str]:
+        """The fields that make the rule about some objects only."""
+        rule = self.rule
+        fields = kyverno_scope.preconditions(rule.preconditions)
+        at = (*self.at, "celPreconditions")
+        named = rule.cel_preconditions
+        if not kyverno_cel.hold(self.document, at, named, (), self.expressions):
+            fields.append("celPreconditions")
+        return [*fields, *unknown(rule, *_SAY_NOTHING)]
 
-def _in_namespace(name: str, targets: list[Target]) -> Iterator[Target]:
-    """Those of a Policy, which is only about its own namespace. Raises Untakable."""
-    check_names([name])
-    for target in targets:
-        match target:
-            case Named(other_name) if other_name != name:
-                continue
-            case Named():
-                yield target
-            case _ if getattr(target, "excluded", None) is None:
-                raise Untakable("it is about its own namespace: remove the namespaceSelector")
-            case _ if name not in getattr(target, "excluded", ()):
-                yield Named(name)
-
-
-def _excluded(exclude: _Match | None) -> Iterator[str]:
-    """The names of namespaces that a rule leaves out. Raises Untakable."""
-    if exclude is None or not (exclude.any or exclude.all or exclude.resources):
-        if exclude is not None and unknown(exclude):
-            raise Untakable(f"exclude: {_ONE_NAMESPACE}, whoever asks: remove it")
-        return
-    for filter_ in exclude.filters():
-        resources = filter_.resources
-        fields = unknown(filter_) or unknown(resources) or resources.operations
-        pods = not resources.kinds or any(kind in _PODS for kind in resources.kinds)
-        if fields or resources.namespace_selector or not resources.namespaces or not pods:
+    def _mutate(self, mutate: _Mutate) -> None:
+        value = self.document.value["spec"]["rules"][self.number]["mutate"]
+        kinds = kyverno_scope.kinds_of(self.rule.match, {})
+        if "targets" in value:
             raise Untakable(
-                "exclude: Fairlead leaves out whole namespaces by their names: name namespaces only"
+                "mutate.targets: it changes objects that are there already, and Fairlead places "
+                f"new pods{_KEEP}"
             )
-        yield from resources.namespaces
+        variables = patches.has_variables(value)
+        patched = Patched() if variables else self._patched(mutate)
+        if not patches.PLACING.search(json.dumps(value)):
+            raise Untakable(patches.elsewhere(str(kinds)))
+        kyverno_scope.check_pods(kinds)
+        if variables:
+            raise Untakable("it has variables, and a pool has constants: write the values")
+        if fields := unknown(mutate):
+            raise Untakable(f"mutate.{fields[0]}: convert reads no patches there{_KEEP}")
+        metadata, kind, rule = self.policy.metadata, self.policy.kind, self.rule
+        try:
+            targets = kyverno_scope.targets_of(
+                metadata, kind, rule.match, rule.exclude, self._conditions()
+            )
+        except Untakable as error:
+            if patched.node_selector:
+                raise
+            alone = "tolerations alone make no pool, without another policy's nodeSelector"
+            raise Untakable(f"{error}; {alone}") from error
+        patches.place(self.findings, self.origin, patched, targets)
+
+    def _patched(self, mutate: _Mutate) -> Patched:
+        """What the rule gives pods. Raises InputError."""
+        at = (*self.at, "mutate")
+        if mutate.patch_strategic_merge is not None:
+            at = (*at, "patchStrategicMerge")
+            return patches.merged(self.document, at, mutate.patch_strategic_merge)
+        if mutate.patches_json6902 is not None:
+            at = (*at, "patchesJson6902")
+            return patches.applied(self.document, at, mutate.patches_json6902)
+        return Patched()
+
+    def _validate(self, validation: dict[str, Any]) -> None:
+        metadata, kind, rule = self.policy.metadata, self.policy.kind, self.rule
+        kinds = kyverno_scope.kinds_of(rule.match, metadata.annotations)
+        several = len(self.policy.spec.rules) > 1 and rule.name
+        mode, reports_only = _mode(self.policy.spec, validation)
+        name = f"{metadata.name}-{rule.name}" if several else metadata.name
+        kyverno_validation.take_over(
+            kyverno_validation.Policy(self.origin, name, mode, reports_only),
+            self._asked(validation, kinds),
+            kinds,
+            lambda: kyverno_scope.scopes_of(
+                metadata, kind, rule.match, rule.exclude, self._conditions()
+            ),
+            self.findings,
+        )
+
+    def _asked(self, validation: dict[str, Any], kinds: Kinds) -> Asked:
+        """What the rule asks for. Raises Untakable, InputError."""
+        if "podSecurity" in validation:
+            raise Untakable(_POD_SECURITY)
+        for name in _UNREAD:
+            if name in validation:
+                raise Untakable(checks.unread(kinds, f"validate.{name}"))
+        if isinstance(cel := validation.get("cel"), dict):
+            if cel.get("paramKind"):
+                raise Untakable(checks.unread(kinds, "other objects (validate.cel.paramKind)"))
+            at = (*self.at, "validate", "cel")
+            part = yaml_files.Document(self.document.path, cel, self.document.part(at))
+            spec = part.parse(_Cel)
+            by_name = variables(part, ("variables",), spec.variables, self.expressions)
+            texts = [
+                (("expressions", number, "expression"), each.expression)
+                for number, each in enumerate(spec.expressions)
+            ]
+            return kyverno_validation.of_expressions(part, texts, by_name, self.expressions, kinds)
+        patterns = validation.get("anyPattern") or [validation.get("pattern")]
+        if not all(patterns):
+            raise Untakable("it asks for nothing")
+        if patches.has_variables(patterns):
+            raise Untakable(checks.unread(kinds, "a pattern with variables"))
+        try:
+            return Asked([[list(kyverno_patterns.checks(each)) for each in patterns]])
+        except Untakable as error:
+            raise Untakable(checks.unread(kinds, f"a pattern in which {error}")) from error
+
+
+_UNREAD = ("deny", "foreach", "manifests", "assert")
+_POD_SECURITY = (
+    "it checks Pod Security Standards, and no intent of Fairlead does: API servers check them by "
+    "labels of namespaces (pod-security.kubernetes.io/enforce)"
+)
+
+
+def _mode(spec: _Spec, validation: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The enforcement, which is None if the rule only reports, and the field that says so."""
+    own = validation.get("failureAction")
+    field = "validate.failureAction" if own else "validationFailureAction"
+    action = str(own or spec.validation_failure_action)
+    if action.lower() == "enforce":
+        return "deny", ""
+    return ("warn" if spec.emit_warning else None), f"{field} {action}"

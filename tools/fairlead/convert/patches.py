@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,21 @@ import yaml
 from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
-from fairlead.convert.findings import Assignment
+from fairlead.convert.findings import (
+    REPLACED,
+    Assignment,
+    Findings,
+    Origin,
+    Placement,
+    Target,
+)
 from fairlead.convert.reading import node_selector, tolerations
 from fairlead.convert.targets import Untakable
 from fairlead.settings.models import Toleration
+
+KEEP = ": keep Kyverno for it"
+PLACING = re.compile(r"\b(nodeSelector|tolerations)\b")
+"""What a policy names that places pods."""
 
 _ADDED = re.compile(r"\+\((.*)\)")
 _ANCHOR = re.compile(r"[X^=<]?\(.*\)")
@@ -39,15 +50,47 @@ class Patched:
         return Assignment(self.node_selector, self.tolerations, self.closed)
 
 
+def place(findings: Findings, origin: Origin, patched: Patched, targets: Sequence[Target]) -> None:
+    """Add what patches give the pods of these namespaces."""
+    findings.leave_out(origin, *patched.left_out)
+    assignment = patched.assignment()
+    if assignment.empty:
+        return
+    if patched.yields and patched.node_selector:
+        findings.leave_out(
+            origin,
+            "pods that set the field themselves keep it there, but Fairlead refuses another value "
+            "than the pool's: remove it from these pods",
+        )
+    elif patched.node_selector:
+        findings.differ([REPLACED])
+    findings.placements += [Placement(origin, target, assignment) for target in targets]
+
+
+def elsewhere(kinds: str) -> str:
+    """Why a policy that changes other things is left out."""
+    return (
+        f"it changes {kinds}, but not the nodeSelector or the tolerations of pods, which are all "
+        f"that a pool of Fairlead gives{KEEP}"
+    )
+
+
 def merged(document: yaml_files.Document, at: Location, patch: Mapping[str, Any]) -> Patched:
     """What a patchStrategicMerge gives. Raises Untakable, InputError."""
     result = Patched()
+    merge(document, at, patch, result)
+    return result
+
+
+def merge(
+    document: yaml_files.Document, at: Location, patch: Mapping[str, Any], result: Patched
+) -> None:
+    """Add what a patch that is merged into a pod gives. Raises Untakable, InputError."""
     for key, value, location, _ in _entries(patch, at):
         if key == "spec" and isinstance(value, dict):
             _merge_spec(document, location, value, result)
         elif value:
             result.left_out.append(_other(location))
-    return result
 
 
 def _merge_spec(
@@ -61,7 +104,7 @@ def _merge_spec(
             for name in [name for name, part in values.items() if part is None]:
                 del values[name]
                 result.left_out.append(f"{mistakes.path((*location, name))}: no pool removes a key")
-            result.node_selector = node_selector(document, location, values)
+            result.node_selector |= node_selector(document, location, values)
         elif key == "tolerations":
             result.yields |= added
             result.tolerations = tolerations(document, location, value)
@@ -88,7 +131,16 @@ def _entries(
 def applied(document: yaml_files.Document, at: Location, text: str) -> Patched:
     """What patchesJson6902 give, a list of operations as text. Raises Untakable, InputError."""
     result = Patched()
-    for number, operation in enumerate(_operations(document, at, text)):
+    operate(document, at, _operations(document, at, text), result)
+    return result
+
+
+def operate(document: yaml_files.Document, at: Location, value: Any, result: Patched) -> None:
+    """Add what the operations of a JSON patch give. Raises Untakable, InputError."""
+    if not isinstance(value, list):
+        problem = f"{mistakes.path(tuple(at))}: write a list of operations"
+        raise InputError(document.path, problem, line=document.line(at))
+    for number, operation in enumerate(value):
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
             raise InputError(
                 document.path,
@@ -96,19 +148,14 @@ def applied(document: yaml_files.Document, at: Location, text: str) -> Patched:
                 line=document.line(at),
             )
         _apply(document, (*at, number), operation, result)
-    return result
 
 
-def _operations(document: yaml_files.Document, at: Location, text: str) -> list[Any]:
+def _operations(document: yaml_files.Document, at: Location, text: str) -> Any:
     try:
-        operations = yaml_files.yaml_value(text)
+        return yaml_files.yaml_value(text)
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         problem = f"{mistakes.path(tuple(at))} is not valid YAML"
         raise InputError(document.path, problem, line=document.line(at)) from error
-    if not isinstance(operations, list):
-        problem = f"{mistakes.path(tuple(at))}: write a list of operations"
-        raise InputError(document.path, problem, line=document.line(at))
-    return operations
 
 
 def _apply(

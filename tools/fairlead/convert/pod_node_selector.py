@@ -19,7 +19,7 @@ from fairlead.convert.findings import (
     Origin,
     Placement,
 )
-from fairlead.convert.reading import PLUGIN_FILE, Lenient
+from fairlead.convert.reading import PLUGIN_FILE, Lenient, plugin_key
 from fairlead.kube import labels
 
 NAME = "PodNodeSelector"
@@ -28,7 +28,7 @@ _DEFAULT = "clusterDefaultNodeSelector"
 
 
 class _File(Lenient):
-    pod_node_selector_plugin_config: dict[str, str]
+    pod_node_selector_plugin_config: dict[str, str | None] | None
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,12 @@ class SelectorPlugin:
 
     def collect_file(self, document: yaml_files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
-        config = document.parse(_File).pod_node_selector_plugin_config
+        key = plugin_key(document.value) or PLUGIN_FILE
+        node = document.node
+        named = yaml_files.Document(document.path, {PLUGIN_FILE: document.value[key]}, node)
+        config = named.parse(_File).pod_node_selector_plugin_config or {}
         for name, text in config.items():
-            selector = _parsed(document, [PLUGIN_FILE, name], text)
+            selector = _parsed(document, [key, name], text or "")
             self._file[name] = _Entry(origin, selector)
 
     def finish(self, findings: Findings) -> None:

@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fairlead.common import yaml_files
+from pydantic.alias_generators import to_camel
+
+from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
 from fairlead.convert.findings import (
@@ -39,9 +41,13 @@ _DIFFERENCES = (
 _Tolerations = tuple[Toleration, ...]
 
 
+_KEYS = {name.lower(): name for name in map(to_camel, Toleration.model_fields)}
+"""The keys of a toleration, by those that encoding/json takes for them in annotations."""
+
+
 class _File(Lenient):
-    default: list[dict[str, Any]] = []
-    whitelist: list[dict[str, Any]] = []
+    default: list[dict[str, Any]] | None = None
+    whitelist: list[dict[str, Any]] | None = None
 
 
 class _Part:
@@ -70,6 +76,7 @@ class TolerationPlugin:
         """The document that has the plugin's configuration."""
         self._default = _Part()
         self._whitelist = _Part()
+        self._ignored: list[tuple[Origin, str]] = []
 
     def collect_namespace(
         self,
@@ -82,7 +89,8 @@ class TolerationPlugin:
         for part, key in ((self._default, DEFAULT), (self._whitelist, WHITELIST)):
             if key in annotations:
                 at = ["metadata", "annotations", key]
-                part.own[name] = (origin, _parsed(document, at, annotations[key]))
+                value = _json(document, at, annotations[key])
+                part.own[name] = (origin, self._normal(document, at, value, origin, _KEYS))
 
     def collect_file(self, document: yaml_files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
@@ -91,10 +99,13 @@ class TolerationPlugin:
             (self._default, "default", config.default),
             (self._whitelist, "whitelist", config.whitelist),
         ):
-            part.common = (origin, _normal(document, [key], value))
+            keys = {name: name for name in _KEYS.values()}
+            part.common = (origin, self._normal(document, [key], value, origin, keys))
 
     def finish(self, findings: Findings) -> None:
         """Add the placements of all namespaces."""
+        for origin, ignored in self._ignored:
+            findings.leave_out(origin, ignored)
         placements = [
             *self._default.placements(lambda tolerations: Assignment(tolerations=tolerations)),
             *self._whitelist.placements(
@@ -105,24 +116,41 @@ class TolerationPlugin:
             findings.placements += [part for part in placements if not part.assignment.empty]
             findings.differ(_DIFFERENCES)
 
+    def _normal(
+        self,
+        document: yaml_files.Document,
+        at: Location,
+        value: Any,
+        origin: Origin,
+        keys: Mapping[str, str],
+    ) -> _Tolerations:
+        """The tolerations in a list, as the plugin reads them: by `keys`, what a toleration has by
+        the keys that it is written with; others are ignored. An empty field is one that is not
+        there. Raises InputError.
+        """
+        field = mistakes.path(tuple(at))
+        if value is not None and not (
+            isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+        ):
+            problem = f"{field} is no list of tolerations, so {NAME} cannot read it: write one"
+            raise InputError(document.path, problem, line=document.line(at))
+        entries: list[dict[str, Any]] = []
+        for entry in value or []:
+            entries.append({})
+            for key, part in entry.items():
+                name = keys.get(key.lower() if keys is _KEYS else key)
+                if name is None:
+                    self._ignored.append((origin, f"{field}: {NAME} ignores the key {key!r}"))
+                elif part not in ("", None):
+                    entries[-1][name] = part
+        return tolerations(document, at, entries)
 
-def _parsed(document: yaml_files.Document, at: Location, text: str) -> _Tolerations:
-    """The tolerations of an annotation. An empty text means none. Raises InputError."""
+
+def _json(document: yaml_files.Document, at: Location, text: str) -> Any:
+    """The value of an annotation. An empty text means none. Raises InputError."""
     try:
-        value = json.loads(text) if text else []
+        return json.loads(text) if text else []
     except (ValueError, RecursionError) as error:
         raise InputError(
             document.path, f"{at[-1]} is not valid JSON ({error})", line=document.line(at)
         ) from error
-    return _normal(document, at, value)
-
-
-def _normal(document: yaml_files.Document, at: Location, value: Any) -> _Tolerations:
-    """The tolerations in a list. An empty field is one that is not there. Raises InputError."""
-    entries = [
-        {key: part for key, part in entry.items() if part not in ("", None)}
-        if isinstance(entry, dict)
-        else entry
-        for entry in (value if isinstance(value, list) else [value])
-    ]
-    return tolerations(document, at, [] if value is None else entries)

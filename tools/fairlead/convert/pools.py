@@ -16,12 +16,14 @@ from fairlead.convert.findings import (
     Named,
     Origin,
     Placement,
+    each_once,
 )
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import labels
 from fairlead.settings.models import Settings, Toleration
 
 _LABEL = Settings().namespace_label
+_NODE_LABEL = Settings().node_label
 _LONGEST = 63
 
 
@@ -32,14 +34,19 @@ class Pools:
     namespace_label: str
     pools: dict[str, Assignment] = field(default_factory=dict)
     default: str | None = None
+    node_label: str | None = None
+    """The node label whose value is that of the label of the namespace, if there are no pools."""
     next_steps: list[str] = field(default_factory=list)
 
     def settings(self) -> dict[str, Any]:
         """The part of fairlead.yaml."""
+        label = {"namespaceLabel": self.namespace_label} if self.namespace_label != _LABEL else {}
+        if self.node_label:
+            node_label = {"nodeLabel": self.node_label} if self.node_label != _NODE_LABEL else {}
+            return {**label, **node_label, "podSelector": "merge"}
         if not self.pools:
             return {"intents": {"node-pool": False}}
         alike = all(pool.closed and pool.allowed is None for pool in self.pools.values())
-        label = {"namespaceLabel": self.namespace_label} if self.namespace_label != _LABEL else {}
         return {
             **label,
             **({} if alike else {"podSelector": "merge"}),
@@ -53,6 +60,8 @@ class Pools:
 def compile_pools(findings: Findings) -> Pools:
     """The pools that the placements need. What cannot be said is added to the findings."""
     placements = findings.placements
+    if copied := _copied(findings):
+        return copied
     label = _namespace_label(placements)
     usable = []
     for placement in placements:
@@ -69,6 +78,21 @@ def compile_pools(findings: Findings) -> Pools:
     _check_labels(pools, findings)
     _differences(pools, findings, everywhere, usable)
     return pools
+
+
+def _copied(findings: Findings) -> Pools | None:
+    """The pools if nothing but one label of namespaces places pods, by its value."""
+    labels = {(copy.key, copy.node_label) for copy in findings.copies}
+    if len(labels) == 1 and not findings.placements:
+        ((key, node_label),) = labels
+        return Pools(key, node_label=node_label)
+    for copy in findings.copies:
+        findings.leave_out(
+            copy.origin,
+            f"it gives pods the node label {copy.node_label} of the value of the namespace's label "
+            f"{copy.key}, and other policies place pods, too: declare a pool for each value",
+        )
+    return None
 
 
 def _namespace_label(placements: Iterable[Placement]) -> str:
@@ -209,7 +233,7 @@ def _merged(findings: Findings, parts: Sequence[Placement], scope: str) -> Assig
     whitelists = [part.assignment.allowed for part in parts if part.assignment.allowed is not None]
     merged = Assignment(
         node_selector={key: value for key, (value, _) in sorted(selector.items())},
-        tolerations=_each_once(
+        tolerations=each_once(
             toleration for part in parts for toleration in part.assignment.tolerations
         ),
         closed=any(part.assignment.closed for part in parts),
@@ -237,14 +261,6 @@ def _contradiction(scope: str, key: str, value: str, rival: Placement, theirs: s
         f"it gives {scope} {key}={value}, but {rival.origin.object} ({rival.origin.source}) gives "
         f"{key}={theirs}: keep one of them"
     )
-
-
-def _each_once(tolerations: Iterable[Toleration]) -> tuple[Toleration, ...]:
-    distinct: list[Toleration] = []
-    for toleration in tolerations:
-        if toleration not in distinct:
-            distinct.append(toleration)
-    return tuple(distinct)
 
 
 def _excluded(placement: Placement) -> frozenset[str]:

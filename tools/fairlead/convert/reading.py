@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
             in_folder, _ = manifest_files.read_folder(path, extra_key=PLUGIN_FILE)
             added = [document for document in in_folder if _concerns(document.value)]
         else:
-            added = manifest_files.read(path, extra_key=PLUGIN_FILE)
+            added = manifest_files.read(path, extra_key=_key_in(path))
         places = {file: file.resolve() for file in {document.path for document in added}}
         documents += [document for document in added if places[document.path] not in read_files]
         read_files |= {*places.values()}
@@ -108,6 +109,20 @@ def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
             "PodTolerationRestriction",
         )
     return documents
+
+
+def plugin_key(value: dict[str, Any]) -> str | None:
+    """The key of PodNodeSelector's file as a document writes it: the plugin takes it in any
+    case.
+    """
+    return next((key for key in value if key.lower() == PLUGIN_FILE.lower()), None)
+
+
+def _key_in(path: Path) -> str:
+    """The same of a file that is not read yet."""
+    text = path.read_bytes().decode(errors="ignore") if path.is_file() else ""
+    key = re.search(rf"^\W*({PLUGIN_FILE})\W*:", text, re.IGNORECASE | re.MULTILINE)
+    return key[1] if key else PLUGIN_FILE
 
 
 def unknown(model: BaseModel, *ignored: str) -> list[str]:
@@ -162,4 +177,4 @@ def tolerations(document: yaml_files.Document, at: Location, value: Any) -> tupl
 def _concerns(value: dict[str, Any]) -> bool:
     group = group_of(value)
     ours = any(group == suffix or group.endswith(f".{suffix}") for suffix in _GROUPS)
-    return ours or PLUGIN_FILE in value or is_namespace(value)
+    return ours or plugin_key(value) is not None or is_namespace(value)

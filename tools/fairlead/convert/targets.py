@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from fairlead.convert.findings import Everywhere, Labelled, Named, Target
@@ -12,7 +13,7 @@ from fairlead.settings.selectors import Expression, Selector
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label with its own name that each namespace has."""
 
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Untakable(Exception):
@@ -55,10 +56,22 @@ def selected(selector: AnySelector | None) -> Selector:
         ) from error
 
 
+def namespaces(names: Sequence[str], selector: AnySelector | None) -> Selector:
+    """The selector of the namespaces with these names (all if there are none) and labels. Raises
+    Untakable.
+    """
+    check_names(names)
+    result = selected(selector)
+    if not names:
+        return result
+    by_name = Expression(key=NAME_LABEL, operator="In", values=list(dict.fromkeys(names)))
+    return result.model_copy(update={"match_expressions": [*result.match_expressions, by_name]})
+
+
 def check_names(names: Sequence[str]) -> None:
     """Raises Untakable for what is not the name of one namespace."""
     for name in names:
-        if not name or len(name) > 63 or not _NAME_CHARACTERS.issuperset(name):
+        if not _NAME.fullmatch(name):
             raise Untakable(
                 f"{name!r} is not the name of one namespace: write each name, without wildcards"
             )

@@ -15,7 +15,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.convert import conversion
 from fairlead.convert.conversion import Conversion
-from fairlead.convert.gatekeeper_constraints import source_of, whole_value
+from fairlead.convert.parameters import source_of, whole_value
 from fairlead.convert.targets import Untakable
 
 MUTATOR = """\
@@ -31,6 +31,7 @@ spec:
 GPU = "{namespaceSelector: {matchLabels: {agentpool: gpu}}}"
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, annotations: {X: 'y', %s}}\n"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
+DEFAULT = "scheduler.alpha.kubernetes.io/defaultTolerations"
 WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 TOLERATIONS = """\
 apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1
@@ -125,7 +126,11 @@ RANGES = "{ranges: [{min_replicas: 1, max_replicas: 2}]}"
             "is also in",
         ),
         (NAMESPACE % f"{WHITELIST}: '['", "input.yaml:3: .*tolerationsWhitelist is not valid JSON"),
-        (NAMESPACE % f"{WHITELIST}: '3'", "tolerationsWhitelist"),
+        (NAMESPACE % f"{WHITELIST}: '3'", "tolerationsWhitelist is no list of tolerations"),
+        (NAMESPACE % (WHITELIST + """: '{"key": "a"}'"""), "input.yaml:3: .*is no list"),
+        (NAMESPACE % f"{WHITELIST}: '[3]'", "is no list of tolerations"),
+        (TOLERATIONS + "default: {key: a}", "input.yaml:3: default"),
+        (TOLERATIONS + "default: [{Key: a}]", "a toleration without a key has the operator Exists"),
         (NAMESPACE % (WHITELIST + """: '[{"key": "a b"}]'"""), "a b"),
         (NAMESPACE % f"{WHITELIST}: '{'[' * 100000}'", "is not valid JSON"),
         (TOLERATIONS + "default: [{key: a, effect: Never}]", "input.yaml:3: default"),
@@ -194,9 +199,12 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
             mutator(parameters=TESTED % "MustNotExist"),
             "refuses another value",
         ),
-        (mutator().replace("kind: Assign", "kind: AssignMetadata"), "other things"),
-        (mutator(location="spec.containers").replace("kind: Assign", "kind: ModifySet"), "a list"),
-        (constraint("K8sBlockNodePort", "{}"), "no intent of Fairlead says the same"),
+        (mutator().replace("kind: Assign", "kind: AssignMetadata"), "labels or annotations"),
+        (
+            mutator(location="spec.containers").replace("kind: Assign", "kind: ModifySet"),
+            "location spec.containers: Fairlead places pods",
+        ),
+        (constraint("K8sBlockNodePort", "{}"), "convert knows no intent that says the same"),
         (constraint("K8sReplicaLimits", "{ranges: []}", REPLICAS), "no number at all"),
         (constraint("K8sReplicaLimits", RANGES, PODS), "none of which"),
         (constraint("K8sReplicaLimits", RANGES, REPLICAS, "  enforcementAction: scoped"), "scoped"),
@@ -253,12 +261,13 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         (rule(patch("{(hostNetwork): true, nodeSelector: {a: b}}")), "is a condition"),
         (rule(patch("{nodeSelector: {+(a): b}}")), "refuses another value"),
         (rule(patch("{nodeSelector: {a: null}}")), "no pool removes a key"),
-        (rule(patch("{priority: 3}")), "priority: Fairlead places pods"),
+        (rule(patch("{priority: 3}")), "not the nodeSelector or the tolerations"),
+        (rule(patch("{nodeSelector: {a: b}, priority: 3}")), "priority: Fairlead places pods"),
         (
-            rule(patch("{nodeSelector: {a: b}}"), preconditions="{all: []}"),
+            rule(patch("{nodeSelector: {a: b}}"), preconditions="{all: [{key: x}]}"),
             "preconditions",
         ),
-        (rule("{foreach: [{list: x}]}"), "mutate.foreach"),
+        (rule("{foreach: [{list: nodeSelector}]}"), "mutate.foreach"),
         (
             rule("{patchesJson6902: '[{op: replace, path: /spec/nodeSelector/a, value: b}]'}"),
             "only adds",
@@ -278,9 +287,9 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
         ),
         (
             rule(patch("{nodeSelector: {a: b}}"), exclude="{any: [{subjects: [{name: x}]}]}"),
-            "whole namespaces by their names",
+            "exclude.subjects",
         ),
-        (rule(patch("{nodeSelector: {a: b}}")) + "  admission: false", "places no new pod"),
+        (rule(patch("{nodeSelector: {a: b}}")) + "  admission: false", "about no new object"),
         (
             NAMESPACE % (WHITELIST + """: '[{"key": "a", "operator": "Exists"}]'"""),
             "it allows namespace a tolerations without a nodeSelector",
@@ -306,12 +315,14 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str
             "file, too.*\n.*'third.yaml' of PodTolerationRestriction",
         ),
         ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}", "is not a policy"),
-        ("apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config", "no counterpart"),
+        ("apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config", "write replicate and exempt"),
+        ("apiVersion: status.gatekeeper.sh/v1\nkind: Other", "no counterpart"),
         (
             "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nspec: []",
-            "its Rego is not read",
+            "its code is none of the library's",
         ),
-        ("apiVersion: kyverno.io/v2\nkind: CleanupPolicy", "no counterpart"),
+        ("apiVersion: kyverno.io/v2\nkind: CleanupPolicy", "deletes objects by a schedule"),
+        ("apiVersion: kyverno.io/v2\nkind: Other", "no counterpart"),
     ],
 )
 def test_what_the_settings_cannot_say_is_listed_with_the_reason(
@@ -441,6 +452,48 @@ def test_a_prefix_is_read_as_a_registry_or_a_repository(prefix: str, source: str
 def test_a_prefix_that_is_no_repository_is_left_out(prefix: str) -> None:
     with pytest.raises(Untakable, match="not a registry or repository"):
         source_of(prefix)
+
+
+@pytest.mark.parametrize("key", ["podNodeSelectorPluginConfig", "PodNodeSelectorPluginConfig"])
+def test_the_plugin_takes_its_key_in_any_case_and_entries_that_are_empty(
+    tmp_path: Path, key: str
+) -> None:
+    text = f"{key}:\n  clusterDefaultNodeSelector: env=development\n  development:\n  test: ''\n"
+    result = converted(tmp_path, text)
+    assert (result.settings["defaultPool"], result.not_taken_over) == ("development", ())
+    configuration = f"plugins: [{{name: PodNodeSelector, configuration: {{{key}: {{a: }}}}}}]"
+    result = converted(
+        tmp_path,
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n" + configuration,
+    )
+    assert result.not_taken_over == ()
+
+
+def test_a_plugin_without_entries_places_nothing(tmp_path: Path) -> None:
+    for text in ("podNodeSelectorPluginConfig:", TOLERATIONS + "default:\nwhitelist:"):
+        result = converted(tmp_path, text)
+        assert (result.settings, result.not_taken_over) == ({"intents": {"node-pool": False}}, ())
+
+
+def test_annotations_are_read_as_the_plugin_reads_them(tmp_path: Path) -> None:
+    gpu = """'[{"KEY": "gpu", "oPerator": "Exists", "Effect": "", "TolerationSECONDS": null}]'"""
+    text = NAMESPACE % f"{SELECTOR}: disk=ssd, {DEFAULT}: {gpu}, {WHITELIST}: 'null'"
+    result = converted(tmp_path, text)
+    assert result.settings["pools"] == {
+        "ssd": {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        }
+    }
+    assert result.not_taken_over == ()
+
+
+def test_a_key_that_the_plugin_ignores_is_named(tmp_path: Path) -> None:
+    twice = """'[{"key": "a", "Key": "b", "efect": "NoSchedule"}]'"""
+    text = NAMESPACE % f"{SELECTOR}: disk=ssd, {DEFAULT}: {twice}"
+    result = converted(tmp_path, text)
+    assert result.settings["pools"]["ssd"]["tolerations"] == [{"key": "b"}]
+    assert "PodTolerationRestriction ignores the key 'efect'" in reasons(result)
 
 
 def test_folders_and_lists_and_pipes_are_read(tmp_path: Path) -> None:

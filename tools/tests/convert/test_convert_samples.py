@@ -68,7 +68,13 @@ def test_the_command_prints_the_settings_and_says_what_is_left_out() -> None:
     done = fairlead("convert", "-o", "json", FOLDER / "kyverno" / "input.yaml")
     result = json.loads(done.stdout)
     assert done.returncode == 0
-    assert sorted(result) == ["differences", "nextSteps", "notTakenOver", "settings"]
+    assert sorted(result) == [
+        "assumptions",
+        "differences",
+        "nextSteps",
+        "notTakenOver",
+        "settings",
+    ]
     assert result["settings"]["pools"]["web"] == {"nodeSelector": {"tier": "web"}}
     assert "kubectl label namespace shop agentpool=web" in result["nextSteps"]
     assert result["notTakenOver"] == []

@@ -16,8 +16,8 @@ from fairlead.convert import conversion
 @options.output
 def command(paths: tuple[Path, ...], output: str) -> int:
     """Print the fairlead.yaml that does what policies of other programs do: mutators and
-    constraints of Gatekeeper, mutate rules of Kyverno, and the configuration of the admission
-    plugins PodNodeSelector and PodTolerationRestriction.
+    constraints of Gatekeeper, policies of Kyverno that mutate or validate, also in CEL, and the
+    configuration of the admission plugins PodNodeSelector and PodTolerationRestriction.
 
     A FILE holds their objects, namespaces with annotations, or a plugin's file, as YAML or JSON;
     - is standard input. Of a FOLDER, all .yaml, .yml and .json files are read, except hidden ones.
@@ -32,6 +32,7 @@ def command(paths: tuple[Path, ...], output: str) -> int:
         "settings": result.settings,
         "nextSteps": list(result.next_steps),
         "differences": list(result.differences),
+        "assumptions": list(result.assumptions),
         "notTakenOver": [
             {
                 "source": part.origin.source,
@@ -44,6 +45,8 @@ def command(paths: tuple[Path, ...], output: str) -> int:
     out.emit(data, output, lambda _: out.line(result.text.rstrip()))
     for part in result.not_taken_over:
         out.warning(f"{part.origin.source}: not taken over: {part.origin.object}: {part.reason}")
+    for assumption in result.assumptions:
+        out.note(f"taken for granted: {assumption}")
     for step in result.next_steps:
         out.note(f"then run: {step}")
     return int(bool(result.not_taken_over))
