@@ -149,13 +149,18 @@ def variables(
 
 def inlined(node: Node, variables: Mapping[str, Node]) -> Node:
     """The tree with what each variable is in place of `variables.NAME`."""
+    return replaced(node, {Field(Name("variables"), name): of for name, of in variables.items()})
+
+
+def replaced(node: Node, others: Mapping[Node, Node]) -> Node:
+    """The tree with other parts in place of those that `others` has."""
+    if node in others:
+        return others[node]
     match node:
-        case Field(Name("variables"), name) if name in variables:
-            return variables[name]
         case Field(operand, key):
-            return Field(inlined(operand, variables), key)
+            return Field(replaced(operand, others), key)
         case Call(function, args):
-            return Call(function, tuple(inlined(arg, variables) for arg in args))
+            return Call(function, tuple(replaced(arg, others) for arg in args))
     return node
 
 

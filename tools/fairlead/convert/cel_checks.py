@@ -10,16 +10,13 @@ from typing import Any
 
 import re2
 
-from fairlead.convert.cel import Call, Const, Field, Name, Node, parts
-from fairlead.convert.checks import EACH, LISTS, Check, Path
+from fairlead.convert.cel import Call, Const, Field, Name, Node, parts, replaced
+from fairlead.convert.checks import EACH, LISTS, MISSING, Check, Path
 
 _Paths = Mapping[str, Path]
 """What variables stand for: the object, and elements of its lists."""
 
 _OBJECT: _Paths = {"object": ()}
-_MISSING = "null"
-"""The test of a field that must be missing."""
-
 _NEGATED = {"_==_": "_!=_", "_>_": "_<=_", "_>=_": "_<_"}
 _NEGATED |= {negation: name for name, negation in _NEGATED.items()}
 _MIRRORED = {"_>_": "_<_", "_>=_": "_<=_", "_<_": "_>_", "_<=_": "_>=_"}
@@ -85,6 +82,15 @@ def _checks(node: Node, paths: _Paths, *, negated: bool = False) -> Iterator[Che
             else:
                 for operand in operands:
                     yield from _checks(operand, paths, negated=negated)
+        case Call("_?_:_", (condition, first, Const(False))):
+            yield from _checks(Call("_&&_", (condition, first)), paths, negated=negated)
+        case Call("_?_:_", (condition, first, Const(True))):
+            other = Call("_||_", (Call("!_", (condition,)), first))
+            yield from _checks(other, paths, negated=negated)
+        case Call("all" | "exists" as name, (Call("[]", elements), Name() as variable, body)):
+            of_each = tuple(replaced(body, {variable: element}) for element in elements)
+            joined = Call("_&&_" if name == "all" else "_||_", of_each)
+            yield from _checks(joined, paths, negated=negated)
         case Call("all" | "exists" as name, (operand, Name(element), body)) if (
             name == "all"
         ) != negated and (lists := _lists(operand, paths)):
@@ -116,8 +122,8 @@ def _one_of(operands: list[Node], paths: _Paths, *, negated: bool) -> Iterator[C
     belongs to, is missing.
     """
     asked = [list(_checks(operand, paths, negated=negated)) for operand in operands]
-    missing = [each[0].path for each in asked if [check.test for check in each] == [_MISSING]]
-    rest = [each for each in asked if [check.test for check in each] != [_MISSING]]
+    missing = [each[0].path for each in asked if [check.test for check in each] == [MISSING]]
+    rest = [each for each in asked if [check.test for check in each] != [MISSING]]
     if len(rest) > 1:
         if any(len(each) > 1 or each[0].is_regex for each in rest):
             raise Unread
@@ -137,17 +143,13 @@ def _check(node: Node, paths: _Paths, *, negated: bool) -> Check:
     """The check of a condition without && and ||."""
     match node:
         case Call("has" | "hasValue", (operand,)) if field := _path(operand, paths):
-            return Check(field, _MISSING if negated else "*")
+            return Check(field, MISSING if negated else "*")
         case Call("@in", (Const(str() as key), operand)) if (
             field := _path(operand, paths)
         ) and field[-1] in ("annotations", "labels"):
-            return Check((*field, key), _MISSING if negated else "*")
+            return Check((*field, key), MISSING if negated else "*")
         case Call("@in", (operand, Call("[]", elements))) if not negated:
             return _tested(operand, "_==_", elements, paths)
-        case Call(
-            "exists", (Call("[]", elements), Name(name), Call(test, (operand, Name(same))))
-        ) if name == same and test in _TESTS and not negated:
-            return _tested(operand, test, elements, paths)
         case Call("startsWith" | "endsWith" | "contains" | "matches" as name, (operand, argument)):
             check = _tested(operand, name, (argument,), paths)
             if not negated:

@@ -9,6 +9,9 @@ from typing import Any
 from fairlead.convert.cel import LIST, MAP, Call, Const, Field, Name, Node, parts, path
 from fairlead.convert.targets import NAME_LABEL, Untakable
 
+ANY_OTHER = "any-other-value-of-the-label"
+"""Stands for the values of a label that no expression names."""
+
 _PLACING = ("spec.nodeSelector", "spec.tolerations")
 _LABELS = ("namespaceObject", "metadata", "labels")
 _NAMES_OF_NAMESPACES = (
@@ -63,8 +66,8 @@ class Evaluation:
         for name in sorted(value.fields):
             if not name.startswith(_PLACING):
                 raise Untakable(
-                    f"{name} is a condition on the pod, and Fairlead places every pod of a "
-                    "namespace: give these pods a namespace of their own"
+                    f"it has a condition on {name}, and Fairlead places every pod of a namespace, "
+                    "whoever asks: give these pods a namespace of their own"
                 )
         self.guessed = True
         return self.guess
@@ -93,7 +96,7 @@ class Evaluation:
                 return _called("macros", [self.value(operand)])
             case Call(name, args):
                 return _called(name, [self.value(arg) for arg in args if arg != Name("jsonpatch")])
-        raise Untakable(f"convert does not know {node.name}")
+        raise Untakable(f"it reads {node.name}, which convert does not know: write the values")
 
     def _or_absent(self, node: Node) -> Any:
         try:
@@ -130,7 +133,12 @@ def _called(name: str, args: list[Any]) -> Any:
     if unknown:
         return Unknown(frozenset().union(*unknown))
     if name not in _FUNCTIONS:
-        raise Untakable(f"convert does not know the function {name.strip('_@')} of CEL there")
+        raise Untakable(f"it uses {name.strip('_@')} of CEL, which convert does not know there")
+    if name in _INSIDE and ANY_OTHER in args:
+        raise Untakable(
+            "it looks into the value of a label or the name of the namespace, and a pool is for "
+            "whole values: name them"
+        )
     try:
         return _FUNCTIONS[name](*args)
     except (AttributeError, LookupError, TypeError) as error:
@@ -153,6 +161,10 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "startsWith": str.startswith,
     "string": str,
 }
+
+
+_INSIDE = ("_+_", "endsWith", "startsWith")
+"""Functions for which the parts of a text matter."""
 
 
 def asked_labels(node: Node) -> Iterator[str]:

@@ -14,6 +14,8 @@ Path = tuple[str, ...]
 
 EACH = "[]"
 """In a path: each element of a list."""
+MISSING = "null"
+"""The test of a field that must be missing."""
 LISTS = ("containers", "initContainers", "ephemeralContainers")
 WRITE = "write a policy (fairlead new policy NAME)"
 
@@ -54,28 +56,31 @@ def outcome(alternatives: Sequence[Checks], kinds: Kinds) -> Outcome:
     with the reasons, if that is nothing.
     """
     of_pods = [_of_pods(checks) for checks in alternatives]
-    if of_pods != [list(checks) for checks in alternatives]:
+    are_known = all(kind in _PLACED for _, kind in kinds.pairs)
+    if are_known and of_pods != [list(checks) for checks in alternatives]:
         result = outcome(of_pods, Kinds([("", "Pod")], kinds.field, templates=True))
         result.left_out.append(
             f"it is about the templates of {kinds}, and intents also decide about pods and the "
             "templates of other kinds: check that these keep to it"
         )
         return result
-    alternatives = _joined([_without_parents(checks) for checks in alternatives])
+    alternatives = _joined([_together(_without_parents(checks)) for checks in alternatives])
     if len(alternatives) > 1:
         return Outcome([_either(alternatives, kinds)], [])
     result = Outcome([], [])
     (checks,) = alternatives
     rest = list(checks)
     for is_about, convert in _TOPICS:
-        chosen = [check for check in checks if is_about(check.path)]
+        chosen = [check for check in checks if check.test != MISSING and is_about(check.path)]
         rest = [check for check in rest if check not in chosen]
         if not chosen:
             continue
         try:
             instance = convert(chosen, kinds)
         except Untakable as error:
-            result.left_out.append(f"{_named(chosen)}: {error}")
+            reason, names = str(error), _named(chosen)
+            named = reason.startswith(str(chosen[0]))
+            result.left_out.append(reason if named else f"{names}: {reason}")
             continue
         parameters.note_foreign_kinds(instance, kinds)
         result.instances.append(instance)
@@ -140,11 +145,12 @@ def _nearest(kinds: Kinds, names: Sequence[str]) -> tuple[str, str]:
     for pattern, intent, why in _NEAREST:
         if not _places(kinds) and intent != "required-labels":
             continue
-        if any(re.match(pattern, name) for name in names):
+        if any(re.match(pattern, _TEMPLATE.sub("", name)) for name in names):
             return intent, why
     return "", ""
 
 
+_TEMPLATE = re.compile(r"^spec\.(jobTemplate\.spec\.)?template\.")
 _PLACED = {"Pod", "*"} | {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "CronJob"}
 _NEAREST = (
     (
@@ -163,7 +169,7 @@ _NEAREST = (
     (r"metadata\.labels", "required-labels", ""),
     (r"spec\.\w*[cC]ontainers\.image$", "image-sources", ""),
     (r"spec\.\w*[cC]ontainers\.resources", "resource-limits", ""),
-    (r"spec\.(\w+\.)*(runAsUser|runAsNonRoot)", "run-as-user", ""),
+    (r"spec\.(\w+\.)*(runAsUser|runAsNonRoot)$", "run-as-user", ""),
     (r"spec\.replicas", "replica-limits", ""),
 )
 """By fields, the intent that is nearest to them, and why it does not say the same."""
@@ -197,6 +203,15 @@ def _without_parents(checks: Checks) -> list[Check]:
             for other in checks
         )
     ]
+
+
+def _together(checks: Checks) -> list[Check]:
+    """The checks, those that ask several things of one field as one."""
+    tests: dict[Check, list[str]] = {}
+    for check in checks:
+        is_one = not check.is_regex and "|" not in check.test
+        tests.setdefault(replace(check, test="") if is_one else check, []).append(check.test)
+    return [replace(check, test=" & ".join(asked)) for check, asked in tests.items()]
 
 
 def _labels(checks: Checks, kinds: Kinds) -> Parameters:
@@ -244,12 +259,12 @@ def _images(checks: Checks, kinds: Kinds) -> Parameters:
             "no intent of Fairlead is about tags: image-sources with require_digest: true is "
             f"nearest: {WRITE}"
         )
-    if any(glob.startswith("!") for glob in globs):
+    if any(re.fullmatch(r"![^*?]+(\*|/\*)?", glob) for glob in globs):
         raise Untakable(
             "image-sources lists the sources that are allowed, and this excludes some: write an "
             "instance with the registries that you use"
         )
-    if any(re.search(r"[*?&]", glob.removesuffix("*")) for glob in globs):
+    if any(re.search(r"[*?&!]", glob.removesuffix("*")) for glob in globs):
         raise Untakable(f"image-sources is about registries and repositories: {WRITE}")
     result = parameters.allowed_images(globs, str(checks[0]), kinds)
     _note_lists(result, checks, LISTS)
@@ -274,7 +289,7 @@ def _resources(checks: Checks, kinds: Kinds) -> Parameters:
         if check.is_regex or not (most or (check.test in ("*", "?*") and not check.optional)):
             raise Untakable(
                 "resource-limits requires requests and limits, or keeps them to a maximum (<=), "
-                f"and this does neither: {WRITE}"
+                f"and this asks for something else: {WRITE}"
             )
         if not check.optional and name not in entry.required:
             entry.required.append(name)
@@ -320,7 +335,10 @@ def _users(checks: Checks, kinds: Kinds) -> Parameters:
             "run-as-user is nearest, but refuses containers that leave their user to their image, "
             "unless it may be any but root: write an instance of it, if that will do"
         )
-    return parameters.run_as_user(ranges, kinds, require_user=by_user)
+    result = parameters.run_as_user(ranges, kinds, require_user=by_user)
+    if all(check.path[1] in LISTS for check in required):
+        _note_lists(result, [check for check in checks if check.path[1] in LISTS], LISTS)
+    return result
 
 
 def _either(alternatives: Sequence[Checks], kinds: Kinds) -> Parameters:
@@ -335,10 +353,10 @@ def _either(alternatives: Sequence[Checks], kinds: Kinds) -> Parameters:
 
 
 def _replicas(checks: Checks, kinds: Kinds) -> Parameters:
-    test = " & ".join(check.test for check in checks)
-    if any(check.is_regex for check in checks) or (len(checks) > 1 and "|" in test):
-        raise Untakable(f"{test!r} is no range of numbers that convert reads: {WRITE}")
-    return parameters.replica_limits(numbers(test), kinds)
+    (check, *others) = checks
+    if others or check.is_regex:
+        raise Untakable(f"{check.test!r} is no range of numbers that convert reads: {WRITE}")
+    return parameters.replica_limits(numbers(check.test), kinds)
 
 
 _BOUND = re.compile(r"(>=|<=|>|<|)\s*(\d+)|(\d+)\s*-\s*(\d+)")
@@ -362,8 +380,8 @@ def numbers(test: str) -> list[tuple[int, int]]:
 
 def _bounds(text: str) -> tuple[int, int]:
     bound = _BOUND.fullmatch(text)
-    if text == "!0":
-        return 1, MOST
+    if text in ("*", "?*", "!0"):
+        return int(text == "!0"), MOST
     if not bound:
         raise Untakable(f"{text!r} is no range of numbers that convert reads: {WRITE}")
     if bound[3]:

@@ -75,7 +75,9 @@ class _Spec(Lenient):
     admission: bool = True
     apply_rules: str = "All"
     validation_failure_action: str = "Audit"
+    validation_failure_action_overrides: list[Any] = []
     emit_warning: bool = False
+    webhook_configuration: dict[str, Any] = {}
 
 
 class _Policy(Lenient):
@@ -107,8 +109,9 @@ def _collect_policy(
     document: yaml_files.Document, findings: Findings, expressions: Expressions
 ) -> None:
     policy = document.parse(_Policy)
-    if problem := _not_in_force(policy.spec):
-        findings.leave_out(origin_of(document), problem)
+    if not policy.spec.admission:
+        reason = "spec.admission is false, so it decides about no new object"
+        findings.leave_out(origin_of(document), reason)
         return
     for number, rule in enumerate(policy.spec.rules):
         title = f' rule "{rule.name}"' if rule.name else f" rule {number + 1}"
@@ -117,18 +120,6 @@ def _collect_policy(
             _Reader(document, policy, number, origin, findings, expressions).collect()
         except Untakable as error:
             findings.leave_out(origin, str(error))
-
-
-def _not_in_force(spec: _Spec) -> str | None:
-    """Why the rules as a whole cannot be taken over."""
-    if not spec.admission:
-        return "spec.admission is false, so it decides about no new object"
-    if spec.apply_rules != "All" and len(spec.rules) > 1:
-        return "spec.applyRules One: only its first rule that matches applies: make policies of it"
-    webhook = (spec.model_extra or {}).get("webhookConfiguration")
-    if isinstance(webhook, dict) and webhook.get("matchConditions"):
-        return kyverno_scope.without(["webhookConfiguration.matchConditions"], "objects")
-    return None
 
 
 @dataclass(frozen=True)
@@ -177,6 +168,11 @@ class _Reader:
         named = rule.cel_preconditions
         if not kyverno_cel.hold(self.document, at, named, (), self.expressions):
             fields.append("celPreconditions")
+        spec = self.policy.spec
+        if spec.webhook_configuration.get("matchConditions"):
+            fields.append("webhookConfiguration.matchConditions")
+        if spec.apply_rules != "All" and len(spec.rules) > 1:
+            fields.append("spec.applyRules")
         return [*fields, *unknown(rule, *_SAY_NOTHING)]
 
     def _mutate(self, mutate: _Mutate) -> None:
@@ -234,6 +230,13 @@ class _Reader:
             ),
             self.findings,
         )
+        overrides = "failureActionOverrides"
+        if self.policy.spec.validation_failure_action_overrides or validation.get(overrides):
+            self.findings.leave_out(
+                self.origin,
+                f"{overrides}: Fairlead has one enforcement for each instance: make another "
+                "instance for these namespaces",
+            )
 
     def _asked(self, validation: dict[str, Any], kinds: Kinds) -> Asked:
         """What the rule asks for. Raises Untakable, InputError."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.convert.checks import EACH, Check, Path
+from fairlead.convert.checks import EACH, MISSING, Check, Path
 from fairlead.convert.targets import Untakable
 
 _ANCHOR = re.compile(r"([=X^<+]?)\((.*)\)")
@@ -28,10 +28,11 @@ def checks(pattern: Any, at: Path = (), *, optional: bool = False) -> Iterator[C
             raise Untakable(f"{_shown(at)} is not one pattern for all objects of a list")
         # Nothing is asked of a list that is missing or empty.
         yield from checks(pattern[0], (*at, EACH))
-    elif isinstance(pattern, bool | int | str):
-        yield Check(at, pattern if isinstance(pattern, str) else json.dumps(pattern), optional)
+    elif not at:
+        raise Untakable("no field is named")
     else:
-        yield Check(at, "null", optional)
+        test = "*" if pattern == {} else pattern
+        yield Check(at, test if isinstance(test, str) else json.dumps(test), optional)
 
 
 def _entry(key: str, value: Any, at: Path, *, optional: bool) -> Iterator[Check]:
@@ -41,7 +42,7 @@ def _entry(key: str, value: Any, at: Path, *, optional: bool) -> Iterator[Check]
     elif anchor[1] == "=":
         yield from checks(value, (*at, anchor[2]), optional=True)
     elif anchor[1] == "X":
-        yield Check((*at, anchor[2]), "null", optional)
+        yield Check((*at, anchor[2]), MISSING, optional)
     elif anchor[1] != "" or value != "*":
         raise Untakable(f"{_shown((*at, key))} is a condition on the object")
 

@@ -10,6 +10,7 @@ from fairlead.common.yaml_files import Location
 from fairlead.convert import patches
 from fairlead.convert.cel import Node
 from fairlead.convert.cel_values import (
+    ANY_OTHER,
     Absent,
     Evaluation,
     Unknown,
@@ -31,10 +32,8 @@ from fairlead.convert.kyverno_scope import in_namespace
 from fairlead.convert.patches import Patched
 from fairlead.convert.reading import AnySelector
 from fairlead.convert.targets import NAME_LABEL, Untakable, selected, targets
+from fairlead.deployment.names import EXEMPT
 from fairlead.kube import labels
-
-_ANY_OTHER = "any-other-value-of-the-label"
-"""Stands for the values of a label that an expression does not name."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,15 @@ class Reader:
 
     def collect(self, findings: Findings) -> None:
         """Add what pods get. Raises Untakable, InputError."""
+        before = _size(findings)
+        self._collect(findings)
+        if _size(findings) == before:
+            raise Untakable(
+                "it gives pods no nodeSelector and no tolerations, as far as convert can tell: "
+                "declare the pools, if it does (docs/node-pool.md)"
+            )
+
+    def _collect(self, findings: Findings) -> None:
         nodes = [*self.conditions, *(node for _, node in self.mutations)]
         keys = sorted({key for node in nodes for key in asked_labels(node)})
         if len(keys) > 1:
@@ -72,7 +80,7 @@ class Reader:
         values = self._selected_values(key)
         given = {value: self._given({key: value}) for value in values or compared}
         if values is None:
-            other = self._given({key: _ANY_OTHER})
+            other = self._given({key: ANY_OTHER})
             absent = Patched() if selected(self.selector).expressions else self._given({})
             if all(each == absent for each in (other, *given.values())):
                 self._place(findings, absent, [Everywhere()])
@@ -82,6 +90,10 @@ class Reader:
                     f"it places pods of namespaces without the label {key}, too, and differently: "
                     "declare pools and a defaultPool"
                 )
+            if key == NAME_LABEL and all(each in (other, Patched()) for each in given.values()):
+                excluded = frozenset(value for value, each in given.items() if each != other)
+                self._place(findings, other, [Everywhere(excluded - frozenset(EXEMPT))])
+                return
             given = {
                 value: each for value, each in given.items() if each != _with_value(other, value)
             }
@@ -110,7 +122,7 @@ class Reader:
         """Add that the label of a namespace names the node label of its pods. Raises Untakable."""
         if other.assignment().empty:
             return
-        copied = [name for name, value in other.node_selector.items() if value == _ANY_OTHER]
+        copied = [name for name, value in other.node_selector.items() if value == ANY_OTHER]
         if len(copied) != 1 or other.tolerations or len(other.node_selector) > 1:
             raise Untakable(
                 f"it places the pods of every value of the label {key}, and not by that value "
@@ -159,6 +171,10 @@ class Reader:
         return result
 
 
+def _size(findings: Findings) -> int:
+    return len([*findings.placements, *findings.copies, *findings.not_taken_over])
+
+
 def _is_value(text: str) -> bool:
     """Whether a text can be the value of a label."""
     try:
@@ -171,7 +187,7 @@ def _is_value(text: str) -> bool:
 def _with_value(patched: Patched, value: str) -> Patched:
     """What is given for this value in place of any other one."""
     node_selector = {
-        key: value if each == _ANY_OTHER else each for key, each in patched.node_selector.items()
+        key: value if each == ANY_OTHER else each for key, each in patched.node_selector.items()
     }
     return replace(patched, node_selector=node_selector)
 

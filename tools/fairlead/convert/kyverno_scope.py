@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,21 @@ class Resources(Lenient):
     namespace_selector: AnySelector | None = None
     operations: list[str] = []
 
+    def names(self) -> list[str]:
+        """The names of the namespaces; none for all."""
+        return [] if self.namespaces == ["*"] else self.namespaces
+
 
 class Filter(Lenient):
     """Objects, and who asks."""
 
     resources: Resources = Resources()
     subjects: list[Subject] = []
+
+    def conditions(self) -> list[str]:
+        """The fields that select some objects of a namespace only."""
+        fields = [*unknown(self), *unknown(self.resources)]
+        return [f"match.{name}" for name in [*fields, *(["subjects"] if self.subjects else [])]]
 
 
 class Match(Lenient):
@@ -126,23 +135,36 @@ def targets_of(
     """The namespaces whose pods a rule places, if it has none of these `conditions`. Raises
     Untakable.
     """
-    added: list[Target] = []
-    exempt, problems = _exempt(exclude)
-    if exempt.users or exempt.groups:
-        problems = ["exclude.subjects"]
     filters = [each for each in match.filters() if any(map(_is_pod, each.resources.kinds))]
-    problems = [*conditions, *(field for each in filters for field in _conditions(each)), *problems]
-    if problems:
-        raise Untakable(without([*dict.fromkeys(problems)], "pods"))
-    for each in filters:
-        resources = each.resources
-        if resources.operations and "CREATE" not in resources.operations:
-            raise Untakable("match.operations leaves out CREATE, when pods are placed")
-        names = [] if resources.namespaces == ["*"] else resources.namespaces
-        added += targets(names, resources.namespace_selector, exempt.namespaces)
+    exempt = _checked(filters, exclude, conditions, "pods")
+    if exempt.users or exempt.groups:
+        raise Untakable(without(["exclude.subjects"], "pods"))
+    added = [
+        target
+        for each in filters
+        for target in targets(
+            each.resources.names(), each.resources.namespace_selector, exempt.namespaces
+        )
+    ]
     if kind == "Policy":
         return list(in_namespace(metadata.namespace or "default", added))
     return added
+
+
+def _checked(
+    filters: Sequence[Filter], exclude: Match | None, conditions: Sequence[str], of: str
+) -> Exempt:
+    """Whom a rule leaves out. Raises Untakable if it has these or other conditions."""
+    kinds = {_pair(kind) for each in filters for kind in each.resources.kinds}
+    exempt, problems = _exempt(exclude, {("", "Pod")} if of == "pods" else kinds)
+    fields = [field for each in filters for field in each.conditions()]
+    if fields := [*dict.fromkeys([*conditions, *fields, *problems])]:
+        raise Untakable(without(fields, of))
+    if any(
+        each.resources.operations and "CREATE" not in each.resources.operations for each in filters
+    ):
+        raise Untakable("match.operations leaves out CREATE, when Fairlead decides: name it")
+    return exempt
 
 
 def in_namespace(name: str, targets: list[Target]) -> Iterator[Target]:
@@ -181,8 +203,8 @@ def _pair(name: str) -> tuple[str, str]:
     steps = name.strip("/").split("/")
     at = next((i for i, step in enumerate(steps) if step[:1].isupper()), len(steps) - 1)
     kind = "/".join(steps[at:]).replace(".", "/", 1)
-    group = "" if steps[0].startswith("v1") else steps[0]
-    return (group if at > 1 else group_of_kind(steps[at].partition(".")[0]), kind)
+    is_named = at > 1 and steps[0] != "*"
+    return (steps[0] if is_named else group_of_kind(steps[at].partition(".")[0]), kind)
 
 
 def scopes_of(
@@ -191,23 +213,17 @@ def scopes_of(
     """The objects that a rule of a policy of this kind validates, if it has none of these
     `conditions`. Raises Untakable.
     """
-    exempt, problems = _exempt(exclude)
     filters = match.filters()
-    problems = [*conditions, *(field for each in filters for field in _conditions(each)), *problems]
-    if problems:
-        raise Untakable(without([*dict.fromkeys(problems)], "objects"))
+    exempt = _checked(filters, exclude, conditions, "objects")
     by_namespaces: list[tuple[Selector, list[Filter]]] = []
     for each in filters:
-        resources = each.resources
-        if resources.operations and "CREATE" not in resources.operations:
-            raise Untakable("match.operations leaves out CREATE, when intents decide")
-        names = [] if resources.namespaces == ["*"] else resources.namespaces
+        names = each.resources.names()
         if kind == "Policy":
             own = metadata.namespace or "default"
             if names and own not in names:
                 continue
             names = [own]
-        selector = namespaces(names, resources.namespace_selector)
+        selector = namespaces(names, each.resources.namespace_selector)
         same = next((members for other, members in by_namespaces if other == selector), None)
         if same is None:
             by_namespaces.append((selector, [each]))
@@ -219,32 +235,21 @@ def scopes_of(
     ]
 
 
-def _conditions(each: Filter) -> list[str]:
-    fields = [*unknown(each), *unknown(each.resources), *(["subjects"] if each.subjects else [])]
-    return [f"match.{name}" for name in fields]
-
-
-def _exempt(exclude: Match | None) -> tuple[Exempt, list[str]]:
-    """Whom a rule leaves out, and the fields that say what cannot be said so."""
-    namespaces: list[str] = []
-    users: list[str] = []
-    groups: list[str] = []
-    if exclude is None or exclude == Match():
-        return Exempt(), []
-    for each in exclude.filters():
+def _exempt(exclude: Match | None, kinds: Set[tuple[str, str]]) -> tuple[Exempt, list[str]]:
+    """Whom a rule about these kinds leaves out, and the fields that say what cannot be said so."""
+    names: dict[str, list[str]] = {"Namespace": [], "User": [], "Group": []}
+    for each in exclude.filters() if exclude and exclude != Match() else []:
         resources = each.resources
         selects = resources.namespace_selector or unknown(each) or unknown(resources)
-        by_kind = resources.kinds and not any(map(_is_pod, resources.kinds))
-        both = resources.namespaces and each.subjects
-        if selects or by_kind or both or resources.operations:
-            return Exempt(), ["exclude"]
-        if not resources.namespaces and not each.subjects:
+        all_kinds = not resources.kinds or kinds <= {*map(_pair, resources.kinds)}
+        is_one = bool(resources.namespaces) != bool(each.subjects)
+        if selects or not all_kinds or not is_one or resources.operations:
             return Exempt(), ["exclude"]
         check_names(resources.namespaces)
-        namespaces += resources.namespaces
+        names["Namespace"] += resources.namespaces
         for subject in each.subjects:
             if not _NAME.fullmatch(subject.name) or subject.kind not in _SUBJECTS:
                 return Exempt(), ["exclude.subjects"]
-            names = groups if subject.kind == "Group" else users
-            names.append(_SUBJECTS[subject.kind] % subject.model_dump())
-    return Exempt(users=users, groups=groups, namespaces=namespaces), []
+            name = _SUBJECTS[subject.kind] % subject.model_dump()
+            names["Group" if subject.kind == "Group" else "User"].append(name)
+    return Exempt(users=names["User"], groups=names["Group"], namespaces=names["Namespace"]), []

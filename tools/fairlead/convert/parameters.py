@@ -30,10 +30,6 @@ _KINDS: Mapping[str, str] = {
 _VERSIONS = {version.rpartition("/")[0]: version for version in _KINDS}
 """The apiVersion of each API group."""
 
-_TEMPLATES = {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "CronJob", "Job"} | {
-    "ReplicationController"
-}
-
 
 def group_of_kind(kind: str) -> str:
     """The API group of a kind of Kubernetes; `*` for any other one."""
@@ -89,7 +85,7 @@ def replica_limits(ranges: Sequence[tuple[int, int]], kinds: Kinds) -> Parameter
         {"min_replicas": max(least, 0), "max_replicas": min(most, MOST)} for least, most in ranges
     ]
     result = Parameters("replica-limits", {"ranges": values})
-    ours = {kind.partition("/")[0] for group, kind in kinds.pairs if _is_ours(result, group, kind)}
+    ours = {kind for group, kind in kinds.pairs if _is_ours(result, group, kind)}
     if not ours:
         raise Untakable(
             f"replica-limits is about apps/{', apps/'.join(_REPLICATED)}, none of which "

@@ -28,7 +28,7 @@ _DEFAULT = "clusterDefaultNodeSelector"
 
 
 class _File(Lenient):
-    pod_node_selector_plugin_config: dict[str, str | None] | None
+    pod_node_selector_plugin_config: dict[str, str | None] = {}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SelectorPlugin:
         key = plugin_key(document.value) or PLUGIN_FILE
         node = document.node
         named = yaml_files.Document(document.path, {PLUGIN_FILE: document.value[key]}, node)
-        config = named.parse(_File).pod_node_selector_plugin_config or {}
+        config = named.parse(_File).pod_node_selector_plugin_config
         for name, text in config.items():
             selector = _parsed(document, [key, name], text or "")
             self._file[name] = _Entry(origin, selector)

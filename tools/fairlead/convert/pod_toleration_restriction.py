@@ -46,8 +46,8 @@ _KEYS = {name.lower(): name for name in map(to_camel, Toleration.model_fields)}
 
 
 class _File(Lenient):
-    default: list[dict[str, Any]] | None = None
-    whitelist: list[dict[str, Any]] | None = None
+    default: list[dict[str, Any]] = []
+    whitelist: list[dict[str, Any]] = []
 
 
 class _Part:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from fairlead.common import mistakes, yaml_files
@@ -35,6 +35,14 @@ class Lenient(BaseModel):
     model_config = ConfigDict(
         extra="allow", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        """API servers take null for a field that is left out."""
+        if isinstance(value, dict):
+            return {key: part for key, part in value.items() if part is not None}
+        return value
 
 
 class Metadata(Lenient):

@@ -15,6 +15,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.convert import conversion, gatekeeper_templates
 from fairlead.convert.conversion import Conversion
+from fairlead.convert.gatekeeper_constraints import LIMITS_BEFORE_1_1
 
 SHAPES: list[dict[str, Any]] = yaml_files.read_yaml(Path(__file__).with_name("shapes.yaml"))[
     0
@@ -156,7 +157,7 @@ def test_container_limits_before_1_1_ask_for_cpu_whatever_the_parameters_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = "K8sContainerLimits"
-    known = {gatekeeper_templates.digest(template(REGO)): gatekeeper_templates.LIMITS_BEFORE_1_1}
+    known = {gatekeeper_templates.digest(template(REGO)): LIMITS_BEFORE_1_1}
     monkeypatch.setattr(gatekeeper_templates, "_LIBRARY", known)
     limits = constraint(kind)
     limits["spec"] = {"parameters": {"cpu": "-1", "memory": "1Gi"}}
