@@ -64,7 +64,7 @@ def outcome(alternatives: Sequence[Checks], kinds: Kinds) -> Outcome:
             "templates of other kinds: check that these keep to it"
         )
         return result
-    alternatives = _joined([_together(_without_parents(checks)) for checks in alternatives])
+    alternatives = _joined([_together(_without_presence(checks)) for checks in alternatives])
     if len(alternatives) > 1:
         return Outcome([_either(alternatives, kinds)], [])
     result = Outcome([], [])
@@ -189,20 +189,26 @@ def _of_pods(checks: Checks) -> list[Check]:
     return list(checks)
 
 
-def _without_parents(checks: Checks) -> list[Check]:
-    """The checks without those that say only that something is there of which others ask more."""
+def _without_presence(checks: Checks) -> list[Check]:
+    """The checks without those that say only that something is there which always is, or of which
+    others ask more.
+    """
     return [
         check
         for check in dict.fromkeys(checks)
         if check.test != "*"
-        or not any(
-            other != check
-            and not other.optional
-            and other.path[: len(check.path)] == check.path
-            and (len(other.path) > len(check.path) or other.test != "*")
-            for other in checks
+        or not (
+            check.optional
+            or check.path[-2:] == (EACH, "name")
+            or any(_asks_more(other, check) for other in checks)
         )
     ]
+
+
+def _asks_more(other: Check, check: Check) -> bool:
+    """Whether a check asks for more than that something is there, or than that a part of it is."""
+    is_below = other.path[: len(check.path)] == check.path
+    return is_below and not other.optional and (other.path != check.path or other.test != "*")
 
 
 def _together(checks: Checks) -> list[Check]:

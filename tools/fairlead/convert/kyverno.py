@@ -94,14 +94,17 @@ def concerns(value: dict[str, Any]) -> bool:
 def collect(document: yaml_files.Document, findings: Findings, expressions: Expressions) -> None:
     """Add what an object of Kyverno says. Raises InputError."""
     kind, group = document.value["kind"], group_of(document.value)
-    if reason := _LEFT_OUT.get(group) or _LEFT_OUT.get(kind):
-        findings.leave_out(origin_of(document), reason)
-    elif group == kyverno_cel.GROUP:
-        kyverno_cel.collect(document, findings, expressions)
-    elif group == "kyverno.io" and kind in ("ClusterPolicy", "Policy"):
-        _collect_policy(document, findings, expressions)
-    else:
-        reason = "it configures Kyverno, and Fairlead has no counterpart"
+    reason = _LEFT_OUT.get(group) or _LEFT_OUT.get(kind)
+    try:
+        if group == kyverno_cel.GROUP and not reason:
+            kyverno_cel.collect(document, findings, expressions)
+        elif group == "kyverno.io" and kind in ("ClusterPolicy", "Policy"):
+            _collect_policy(document, findings, expressions)
+        else:
+            reason = reason or "it configures Kyverno, and Fairlead has no counterpart"
+    except RecursionError:
+        reason = "it is nested too deeply to be read: declare what it does by hand"
+    if reason:
         findings.leave_out(origin_of(document), reason)
 
 

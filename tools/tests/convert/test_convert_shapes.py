@@ -192,3 +192,17 @@ def test_variables_in_variables_are_read_up_to_a_length(tmp_path: Path) -> None:
     }
     (left_out,) = converted(tmp_path, policy).not_taken_over
     assert left_out.reason == "its variable n is too long to be read"
+
+
+def test_what_is_nested_too_deeply_is_left_out(tmp_path: Path) -> None:
+    variables = [{"name": "v0", "expression": "object.a == 1"}]
+    for number in range(1, 1500):
+        variables.append({"name": f"v{number}", "expression": f"!variables.v{number - 1}"})
+    policy = {
+        "apiVersion": "policies.kyverno.io/v1",
+        "kind": "ValidatingPolicy",
+        "metadata": {"name": "a"},
+        "spec": {"variables": variables, "validations": [{"expression": "variables.v1499"}]},
+    }
+    (left_out,) = converted(tmp_path, policy).not_taken_over
+    assert left_out.reason.startswith("it is nested too deeply to be read")
