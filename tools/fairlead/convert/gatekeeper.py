@@ -18,7 +18,7 @@ from fairlead.convert.findings import (
     origin_of,
 )
 from fairlead.convert.gatekeeper_templates import Library
-from fairlead.convert.parameters import Kinds
+from fairlead.convert.parameters import Kinds, Parameters
 from fairlead.convert.reading import (
     AnySelector,
     Lenient,
@@ -255,49 +255,56 @@ def _any(values: Sequence[str], expected: str) -> bool:
 def _collect_constraint(
     document: yaml_files.Document, findings: Findings, library: Library
 ) -> None:
-    origin = origin_of(document)
     kind = document.value["kind"]
     meaning, by_name = library.constraint(kind)
     constraint = document.parse(_Constraint)
-    spec, match = constraint.spec, constraint.spec.match
-    if fields := unknown(spec):
-        raise Untakable(f"{fields[0]}: Fairlead has one enforcement for each instance: remove it")
-    if match.scope == "Cluster":  # a Namespace is an object of the cluster
-        match = match.model_copy(update={"scope": "*"})
-        if meaning != "K8sRequiredLabels":
-            raise Untakable("match.scope Cluster: it is about no object of a namespace")
-    _whole(match)
+    spec = constraint.spec
     part = yaml_files.Document(
         document.path, spec.parameters, document.part(["spec", "parameters"])
     )
     pairs = [
         (group, kind)
-        for entry in match.kinds or [_Kinds()]
+        for entry in spec.match.kinds or [_Kinds()]
         for group in entry.api_groups
         for kind in entry.kinds
     ]
     result = gatekeeper_constraints.of_constraint(meaning, part, Kinds(pairs))
+    instance = _instance(document, constraint, result)
     if by_name:
         findings.assume(
             f"{kind} is the constraint of Gatekeeper's library, as its name says: the code of its "
             "ConstraintTemplate is not in the input (kubectl get constrainttemplates -o yaml)"
         )
+    findings.add_instance(instance, reports_only=f"enforcementAction {spec.enforcement_action}")
+    findings.leave_out(instance.origin, *result.left_out)
+    findings.differ(result.differences)
+
+
+def _instance(
+    document: yaml_files.Document, constraint: _Constraint, parameters: Parameters
+) -> Instance:
+    """The instance with these parameters. Raises Untakable if the constraint is about some objects
+    only.
+    """
+    spec, match = constraint.spec, constraint.spec.match
+    if fields := unknown(spec):
+        raise Untakable(f"{fields[0]}: Fairlead has one enforcement for each instance: remove it")
+    if match.scope == "Cluster":  # a Namespace is an object of the cluster
+        match = match.model_copy(update={"scope": "*"})
+        if parameters.intent != "required-labels":
+            raise Untakable("match.scope Cluster: it is about no object of a namespace")
+    _whole(match)
     excluded = match.excluded_namespaces or []
     check_names(excluded)
-    findings.add_instance(
-        Instance(
-            origin=origin,
-            name=constraint.metadata.name,
-            intent=result.intent,
-            parameters=result.values,
-            namespaces=namespaces(match.namespaces or [], match.namespace_selector),
-            exempt=Exempt(namespaces=excluded),
-            mode=_mode(spec.enforcement_action),
-        ),
-        reports_only=f"enforcementAction {spec.enforcement_action}",
+    return Instance(
+        origin=origin_of(document),
+        name=constraint.metadata.name,
+        intent=parameters.intent,
+        parameters=parameters.values,
+        namespaces=namespaces(match.namespaces or [], match.namespace_selector),
+        exempt=Exempt(namespaces=excluded),
+        mode=_mode(spec.enforcement_action),
     )
-    findings.leave_out(origin, *result.left_out)
-    findings.differ(result.differences)
 
 
 def _mode(action: str) -> str | None:

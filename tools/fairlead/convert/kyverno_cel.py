@@ -12,7 +12,7 @@ from typing import Any
 from fairlead.common import yaml_files
 from fairlead.common.yaml_files import Location
 from fairlead.convert import kyverno_placement, kyverno_validation, patches
-from fairlead.convert.cel import Expressions, Named, inlined, mentions, variables
+from fairlead.convert.cel import Expressions, Named, Node, inlined, mentions, variables
 from fairlead.convert.cel_values import Evaluation
 from fairlead.convert.findings import Findings, origin_of
 from fairlead.convert.kyverno_scope import Scope, check_pods, without
@@ -28,6 +28,12 @@ _LEFT_OUT = {
     "GeneratingPolicy": "it generates objects, and Fairlead generates nothing",
     "ImageValidatingPolicy": "it verifies images, and no intent of Fairlead does",
 }
+
+
+_MERGED = (
+    "Kyverno refuses an ApplyConfiguration of a pod's nodeSelector or tolerations without "
+    "evaluation.useServerSideApply, and Fairlead gives them"
+)
 
 
 class _Rule(Lenient):
@@ -123,24 +129,13 @@ def collect(document: yaml_files.Document, findings: Findings, expressions: Expr
 def _mutate(
     document: yaml_files.Document, policy: _Policy, findings: Findings, expressions: Expressions
 ) -> None:
-    spec, kinds = policy.spec, policy.spec.kinds()
+    spec = policy.spec
     by_name = variables(document, ("spec", "variables"), spec.variables, expressions)
     mutations = [
         (at, inlined(expressions.tree(document, at, text), by_name))
         for at, text in _mutations(spec)
     ]
-    if not mutations:
-        raise Untakable("it does nothing")
-    if not any(mentions(node, patches.PLACING) for _, node in mutations):
-        raise Untakable(patches.elsewhere(str(kinds)))
-    if spec.target_match_constraints or spec.evaluation.mutate_existing.enabled:
-        raise Untakable(
-            "it changes objects that are there already, and Fairlead places new pods" + patches.KEEP
-        )
-    check_pods(kinds)
-    _check_in_force(spec)
-    if fields := _conditions(spec):
-        raise Untakable(without(fields, "pods"))
+    _check_placing(spec, [node for _, node in mutations])
     conditions = [
         inlined(expressions.tree(document, at, each.expression), by_name)
         for at, each in _numbered(("spec", "matchConditions"), spec.match_conditions)
@@ -155,12 +150,24 @@ def _mutate(
     ).collect(findings)
     merges = any(each.apply_configuration for each in spec.mutations)
     if merges and not spec.evaluation.use_server_side_apply:
-        findings.differ(
-            [
-                "Kyverno refuses an ApplyConfiguration of a pod's nodeSelector or tolerations "
-                "without evaluation.useServerSideApply, and Fairlead gives them"
-            ]
+        findings.differ([_MERGED])
+
+
+def _check_placing(spec: _Spec, mutations: Sequence[Node]) -> None:
+    """Raises Untakable if a policy places no new pods, or some of a namespace only."""
+    kinds = spec.kinds()
+    if not mutations:
+        raise Untakable("it does nothing")
+    if not any(mentions(node, patches.PLACING) for node in mutations):
+        raise Untakable(patches.elsewhere(str(kinds)))
+    if spec.target_match_constraints or spec.evaluation.mutate_existing.enabled:
+        raise Untakable(
+            "it changes objects that are there already, and Fairlead places new pods" + patches.KEEP
         )
+    check_pods(kinds)
+    _check_in_force(spec)
+    if fields := _conditions(spec):
+        raise Untakable(without(fields, "pods"))
 
 
 def _mutations(spec: _Spec) -> list[tuple[Location, str]]:
