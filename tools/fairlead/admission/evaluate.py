@@ -214,6 +214,8 @@ def evaluate(
         namespaces=namespaces,
         operation=operation,
     )
+    if inputs.unreadable:
+        raise inputs.unreadable[0]
     questions = [
         Question(request.review, policies.settings, inputs.namespaces)
         for request in inputs.requests

@@ -154,6 +154,7 @@ def error(text: str) -> None:
 
 def _tell(text: str, prefix: str = "", style: str = "") -> None:
     """Print to stderr; on a terminal, in lines that end between words."""
+    text = texts.printable(text, keep="\n")
     target = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     if target.is_terminal:
         text = _folded(prefix + text, target.width).removeprefix(prefix)

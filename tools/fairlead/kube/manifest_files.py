@@ -2,158 +2,182 @@
 
 from __future__ import annotations
 
-import json
+import fnmatch
 import math
 import os
-from collections.abc import Iterator, Set
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
-from fairlead.kube import admission_reviews, labels
+from fairlead.common.yaml_files import Document
+from fairlead.kube import admission_reviews, labels, manifest_texts
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The files of a folder that are read."""
 
+OTHER = "no Kubernetes object"
+ENCRYPTED = "encrypted by SOPS"
+TEMPLATE = "Helm template"
+
 # Far above what any API server stores, far below what recursion here takes.
 _DEEPEST = 100
 _LARGEST = 1_000_000
+# What Flux and envsubst replace.
+_VARIABLE = re.compile(r"\$\{\w+")
 _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 
-def read(path: Path, *, extra_key: str | None = None) -> list[yaml_files.Document]:
-    """The AdmissionReviews and manifests of a JSON or YAML file, or of standard input for
-    files.STDIN; each item of a List is one. A mapping with the key `extra_key` may stand among
-    them, though it is not a Kubernetes object.
+@dataclass
+class Reading:
+    """What was read: the objects, what is wrong with others, and what is not an object.
 
-    Raises InputError if a document is neither, holds a value that JSON cannot express, or has a
-    label that no API server accepts.
+    `unreadable` are documents and files that kubectl would not read, either. `skipped` has what
+    stands in folders and is not meant for kubectl: the file, and OTHER, ENCRYPTED or TEMPLATE.
     """
-    documents = _checked(_documents(path), extra_key)
-    if not documents:
-        raise InputError(
-            yaml_files.shown(path),
-            "is a List without items: name a file that holds an AdmissionReview or a manifest",
-        )
-    return documents
+
+    documents: list[Document] = field(default_factory=list)
+    unreadable: list[InputError] = field(default_factory=list)
+    skipped: list[tuple[Path, str]] = field(default_factory=list)
+
+    def all_readable(self) -> list[Document]:
+        """The objects. Raises InputError if anything is unreadable, or has a label that no API
+        server accepts.
+        """
+        problems = [*self.unreadable, *filter(None, map(label_problem, self.documents))]
+        if problems:
+            raise problems[0]
+        return self.documents
 
 
-def read_folder(
-    folder: Path, *, extra_key: str | None = None
-) -> tuple[list[yaml_files.Document], int]:
-    """The AdmissionReviews and manifests of all files below a folder, sorted by path, and the
-    number of documents that are neither. Hidden files and folders are left out. For
-    `extra_key`, see read.
+def read(
+    paths: Sequence[Path], *, exclude: Sequence[str] = (), extra_key: str | None = None
+) -> Reading:
+    """The AdmissionReviews and manifests of files, folders and standard input (yaml_files.STDIN),
+    in the order of `paths`; each file once. Each item of a List is one.
 
-    Raises InputError for invalid YAML or JSON, and for a broken manifest.
+    Of a folder, all files with SUFFIXES are read, sorted by path, but hidden ones and those that
+    fit a pattern of `exclude`. A mapping with the key `extra_key` may stand among the documents,
+    though it is not a Kubernetes object.
     """
-    documents: list[yaml_files.Document] = []
-    skipped = 0
-    for path in _below(folder):
-        objects, ignored = _objects(path, extra_key)
-        documents += _checked(objects, extra_key)
-        skipped += ignored
-    return documents, skipped
+    reading = Reading()
+    read_files: set[Path] = set()
+    for path in paths:
+        in_folder = path.is_dir()
+        for file in _below(path, exclude, reading) if in_folder else [path]:
+            if file.resolve() in read_files:
+                continue
+            read_files.add(file.resolve())
+            _add(file, reading, in_folder=in_folder, extra_key=extra_key)
+    return reading
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """The files to read, also in folders that are symbolic links, each folder once. Raises
-    InputError for what is not a file: reading a pipe would never end.
+def _below(folder: Path, exclude: Sequence[str], reading: Reading) -> Iterator[Path]:
+    """The files to read, also in folders that are symbolic links, each folder once. What is not a
+    file is unreadable: reading a pipe would never end.
     """
     visited = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
         folders[:] = [] if real in visited else sorted(n for n in folders if not n.startswith("."))
         for name in [] if real in visited else sorted(names):
-            if name.endswith(SUFFIXES) and not name.startswith("."):
-                path = Path(parent, name)
-                if path.exists() and not path.is_file():
-                    raise InputError(path, "is not a file, but a pipe or a device: remove it")
-                yield path
+            path = Path(parent, name)
+            if not name.endswith(SUFFIXES) or name.startswith(".") or _fits(path, folder, exclude):
+                continue
+            if path.exists() and not path.is_file():
+                problem = "is not a file, but a pipe or a device: remove it"
+                reading.unreadable.append(InputError(path, problem))
+                continue
+            yield path
         visited.add(real)
 
 
-def _objects(path: Path, extra_key: str | None) -> tuple[list[yaml_files.Document], int]:
-    """The documents of a file that are Kubernetes objects, and the number of the others, which is
-    at least 1 if there are no objects.
-    """
-    text = yaml_files.read_text(path, may_be_blank=True)
-    if path.suffix == ".json" and text.strip():
-        value = yaml_files.parse_json(text, path)
-        is_object = isinstance(value, dict) and _is_meant(value.keys(), extra_key)
-        return (
-            ([_with_lines(yaml_files.Document(path, value, None), text)], 0)
-            if is_object
-            else ([], 1)
-        )
-    ignored: set[int] = set()  # their lines
-
-    def is_object_node(node: yaml.Node) -> bool:
-        keys = {key.value for key, _ in node.value} if isinstance(node, yaml.MappingNode) else set()
-        if _is_meant(keys, extra_key):
-            return True
-        ignored.add(node.start_mark.line)
-        return False
-
-    objects = yaml_files.parse_yaml(text, path, select=is_object_node)
-    return objects, len(ignored) if objects else max(len(ignored), 1)
+def _fits(path: Path, folder: Path, patterns: Sequence[str]) -> bool:
+    """Whether the path from the folder, or that of a folder above it, fits one of the patterns."""
+    relative = path.relative_to(folder)
+    names = [str(relative), *map(str, relative.parents), *relative.parts]
+    return any(fnmatch.fnmatch(name, p.rstrip("/")) for p in patterns for name in names)
 
 
-def _is_meant(keys: Set[str], extra_key: str | None) -> bool:
-    """Whether a document with these keys is meant as a Kubernetes object: it has an apiVersion and
-    a kind. Or it has the key `extra_key`.
-    """
-    return keys >= {"apiVersion", "kind"} or extra_key in keys
-
-
-def _documents(path: Path) -> list[yaml_files.Document]:
-    text, name = yaml_files.read_text(path), yaml_files.shown(path)
-    if path.suffix == ".json":
-        return [
-            _with_lines(yaml_files.Document(name, yaml_files.parse_json(text, name), None), text)
-        ]
-    if text.lstrip().startswith("{"):
-        try:  # YAML takes most JSON, but no tabs.
-            json.loads(text)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            return [
-                _with_lines(
-                    yaml_files.Document(name, yaml_files.parse_json(text, name), None), text
-                )
-            ]
-    return yaml_files.parse_yaml(text, name)
-
-
-def _with_lines(document: yaml_files.Document, text: str) -> yaml_files.Document:
-    """A JSON document with the lines of its parts, if it is a List and also valid YAML."""
-    if _items(document.value) is None:
-        return document
+def _add(path: Path, reading: Reading, *, in_folder: bool, extra_key: str | None) -> None:
+    """Add the objects of a file, and what is wrong with it."""
+    if in_folder and _is_template(path):
+        reading.skipped.append((path, TEMPLATE))
+        return
+    before = len(reading.documents)
     try:
-        (with_lines,) = yaml_files.parse_yaml(text, document.path)
-    except (InputError, ValueError):
-        return document
-    return yaml_files.Document(document.path, document.value, with_lines.node)
+        raw = _content(path)
+        for document in manifest_texts.documents(raw, yaml_files.shown(path)):
+            _check_json(document)
+            if in_folder and (what := _not_meant(document.value, extra_key)):
+                reading.skipped.append((path, what))
+                continue
+            for part in _parts(document):
+                _check(part, extra_key)
+                reading.documents.append(part)
+    except InputError as error:
+        if in_folder and _looks_like_template(path):
+            reading.skipped.append((path, TEMPLATE))
+        else:
+            reading.unreadable.append(error)
+        return
+    if len(reading.documents) > before or path in (file for file, _ in reading.skipped):
+        return
+    if in_folder:
+        reading.skipped.append((path, OTHER))
+    else:
+        reading.unreadable.append(InputError(yaml_files.shown(path), _empty(raw)))
 
 
-def _checked(
-    documents: list[yaml_files.Document], extra_key: str | None
-) -> list[yaml_files.Document]:
-    """The documents, with Lists taken apart. Raises InputError."""
-    for document in documents:
-        _check_json(document)
-    parts = [part for document in documents for part in _parts(document)]
-    for part in parts:
-        if not (isinstance(part.value, dict) and extra_key in part.value):
-            _check(part)
-    return parts
+def _content(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == yaml_files.STDIN else path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            yaml_files.shown(path),
+            f"cannot be read ({error.strerror}): name a file that exists and is readable",
+        ) from error
 
 
-def _parts(document: yaml_files.Document) -> Iterator[yaml_files.Document]:
+def _empty(raw: bytes) -> str:
+    """Why a file that can be read holds no object."""
+    if not raw.strip():
+        return "is empty: remove it, or write what it is for"
+    if b"items" in raw:
+        return "is a List without items: name a file that holds an AdmissionReview or a manifest"
+    return "holds no document, only comments: write what it is for"
+
+
+def _is_template(path: Path) -> bool:
+    """Whether the file is below the `templates` of a Helm chart."""
+    return any(
+        parent.name == "templates" and (parent.parent / "Chart.yaml").is_file()
+        for parent in path.parents
+    )
+
+
+def _looks_like_template(path: Path) -> bool:
+    """Whether a text that is not YAML holds what Helm or Jinja2 replace."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return "{{" in text or "{%" in text
+
+
+def _not_meant(value: Any, extra_key: str | None) -> str | None:
+    """Why a document in a folder is not meant as a Kubernetes object; None if it is."""
+    keys = value.keys() if isinstance(value, dict) else set()
+    if "sops" in keys:
+        return ENCRYPTED
+    return None if keys >= {"apiVersion", "kind"} or extra_key in keys else OTHER
+
+
+def _parts(document: Document) -> Iterator[Document]:
     """The items of a List, and of Lists in it; any other document as it is. Items of a typed list,
     such as a PodList, may leave out what the list says: their apiVersion and kind.
     """
@@ -167,9 +191,7 @@ def _parts(document: yaml_files.Document) -> Iterator[yaml_files.Document]:
     )
     for index, item in enumerate(items):
         value = {**common, **item} if isinstance(item, dict) else item
-        yield from _parts(
-            yaml_files.Document(document.path, value, document.part(["items", index]))
-        )
+        yield from _parts(document.at(["items", index], value))
 
 
 def _items(value: Any) -> list[Any] | None:
@@ -183,10 +205,15 @@ def _items(value: Any) -> list[Any] | None:
     return items if isinstance(items, list) else None
 
 
-def _check(document: yaml_files.Document) -> None:
+def _check(document: Document, extra_key: str | None) -> None:
+    """Raises InputError for what is neither an AdmissionReview nor a manifest."""
     value, path = document.value, document.path
     if not isinstance(value, dict):
         raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
+    if extra_key in value:
+        return
+    if "sops" in value:
+        raise InputError(path, "is encrypted by SOPS: decrypt it first", line=document.line(()))
     for key in ("apiVersion", "kind"):
         if not isinstance(value.get(key), str) or not value[key]:
             raise InputError(
@@ -210,22 +237,34 @@ def _check(document: yaml_files.Document) -> None:
                 f"metadata.{key}: text is expected: quote it",
                 line=document.line(["metadata", key]),
             )
-    raw_labels = metadata.get("labels")
+
+
+def label_problem(document: Document) -> InputError | None:
+    """What is wrong with the first label that no API server accepts."""
+    metadata = document.value.get("metadata")
+    raw_labels = metadata.get("labels") if isinstance(metadata, dict) else None
     for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
         try:
             labels.check_key(key)
-            labels.check_value(label if isinstance(label, str) else _no_text(label))
+            labels.check_value(_of_variable(label) if isinstance(label, str) else _no_text(label))
         except ValueError as error:
             line = document.line(["metadata", "labels", key])
-            raise InputError(path, f"metadata.labels: {error}", line=line) from error
+            return InputError(document.path, f"metadata.labels: {error}", line=line)
+    return None
 
 
 def _no_text(label: Any) -> str:
     raise ValueError(f"{label!r} is not a label value: quote it")
 
 
-def _check_json(document: yaml_files.Document) -> None:
-    """Raises InputError for a value that JSON cannot express, and for a document that is too large.
+def _of_variable(label: str) -> str:
+    if _VARIABLE.search(label):
+        raise ValueError(f"{label!r} is a variable: name the manifests with its value")
+    return label
+
+
+def _check_json(document: Document) -> None:
+    """Raises InputError for a document that is too large, and for a number that JSON has not.
 
     An alias counts as often as it is used, so that a small file cannot become a huge request.
     """
@@ -234,20 +273,12 @@ def _check_json(document: yaml_files.Document) -> None:
         value, depth = pending.pop()
         count += 1
         if depth > _DEEPEST:
-            raise InputError(
-                document.path,
-                f"is nested more than {_DEEPEST} levels deep, or a YAML alias contains itself",
-            )
+            raise InputError(document.path, f"is nested more than {_DEEPEST} levels deep")
         if count > _LARGEST:
             raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")
         if isinstance(value, dict):
-            for key in value:
-                if not isinstance(key, str):
-                    raise InputError(document.path, f"the key {key!r} is not text: quote it")
             pending += [(part, depth + 1) for part in value.values()]
         elif isinstance(value, list):
             pending += [(part, depth + 1) for part in value]
         elif isinstance(value, float) and not math.isfinite(value):
             raise InputError(document.path, f"holds the number {value}, which JSON has not")
-        elif not isinstance(value, str | int | float | None):
-            raise InputError(document.path, f"holds a {type(value).__name__}, which JSON has not")
