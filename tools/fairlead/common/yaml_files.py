@@ -223,6 +223,8 @@ def _errors(path: Path, above: int = 0, lines: int | None = None) -> Iterator[No
         ) from error
     except RecursionError as error:
         raise InputError(path, "is not valid YAML: nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise InputError(path, "is not UTF-8 text: save it as such") from error
     except (yaml.YAMLError, ValueError, TypeError) as error:
         problem = " ".join(str(error).split())[:200]
         raise InputError(path, f"is not valid YAML: {problem}") from error

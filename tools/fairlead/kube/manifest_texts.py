@@ -44,15 +44,13 @@ def documents(raw: bytes, path: Path) -> Iterator[Document]:
 
 
 def _decoded(raw: bytes) -> str:
-    """The text, by its byte order mark, or UTF-8. What is not text becomes U+FFFD."""
-    marks = {
-        codecs.BOM_UTF8: "utf-8",
-        codecs.BOM_UTF16_LE: "utf-16-le",
-        codecs.BOM_UTF16_BE: "utf-16-be",
-    }
-    for mark, encoding in marks.items():
-        if raw.startswith(mark):
-            return raw.removeprefix(mark).decode(encoding, "replace")
+    """The text, by its byte order mark. Without one, what is not UTF-8 becomes U+FFFD; with that
+    of UTF-8, it stays an error of the document that it stands in.
+    """
+    if raw.startswith(codecs.BOM_UTF8):
+        return raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16", "replace")
     return raw.decode("utf-8", "replace")
 
 
