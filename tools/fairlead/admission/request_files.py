@@ -13,7 +13,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
-from fairlead.kube import admission_reviews, manifest_files
+from fairlead.inputs import manifest_files
+from fairlead.kube import admission_reviews
 
 
 @dataclass(frozen=True)

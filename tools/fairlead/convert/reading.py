@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
-from fairlead.kube import manifest_files
+from fairlead.inputs import manifest_files
 from fairlead.settings.models import Toleration
 from fairlead.settings.selectors import Selector
 

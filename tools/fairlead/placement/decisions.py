@@ -12,7 +12,7 @@ from typing import Any
 from fairlead.common import yaml_files
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.kube import manifest_files
+from fairlead.inputs import manifest_files
 from fairlead.opa import cli
 from fairlead.placement import data_sources, replica_division
 from fairlead.policy.policy_set import PolicySet

@@ -13,7 +13,8 @@ from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
-from fairlead.kube import admission_reviews, manifest_files
+from fairlead.inputs import manifest_files
+from fairlead.kube import admission_reviews
 from fairlead.kube.resources import Resource
 
 Tree = dict[str, Any]

@@ -12,7 +12,7 @@ from fairlead.admission import batch
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Document
-from fairlead.kube import manifest_files
+from fairlead.inputs import manifest_files
 from fairlead.opa import cli
 from fairlead.placement import decisions
 from fairlead.placement.decisions import Placement

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairlead.common.errors import FairleadError, InputError
-from fairlead.kube import admission_reviews, manifest_files
+from fairlead.inputs import manifest_files
+from fairlead.kube import admission_reviews
 
 POD = {
     "apiVersion": "v1",

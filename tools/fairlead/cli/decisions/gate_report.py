@@ -12,7 +12,7 @@ from fairlead.admission.gate import Report, Verdict
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped
 from fairlead.common import texts
-from fairlead.kube import manifest_files
+from fairlead.inputs import manifest_files
 
 FORMATS = ("junit", "sarif")
 """The formats that only such a report has."""

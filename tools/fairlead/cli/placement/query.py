@@ -13,7 +13,7 @@ from fairlead.cli import output as out
 from fairlead.cli.placement import csv_rows
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
-from fairlead.kube import manifest_files
+from fairlead.inputs import manifest_files
 from fairlead.placement import decisions, object_trees, queries
 from fairlead.placement.queries import Query
 

@@ -15,7 +15,9 @@ from typing import Any
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Document
-from fairlead.kube import admission_reviews, labels, manifest_texts
+from fairlead.inputs import kustomizations, manifest_texts
+from fairlead.inputs.kustomizations import Kustomization
+from fairlead.kube import admission_reviews, labels
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The files of a folder that are read."""
@@ -61,19 +63,56 @@ def read(
     in the order of `paths`; each file once. Each item of a List is one.
 
     Of a folder, all files with SUFFIXES are read, sorted by path, but hidden ones and those that
-    fit a pattern of `exclude`. A mapping with the key `extra_key` may stand among the documents,
+    fit a pattern of `exclude`. Where it has kustomizations, kustomize builds them: what they name
+    is no object by itself. A mapping with the key `extra_key` may stand among the documents,
     though it is not a Kubernetes object.
     """
     reading = Reading()
     read_files: set[Path] = set()
     for path in paths:
         in_folder = path.is_dir()
-        for file in _below(path, exclude, reading) if in_folder else [path]:
-            if file.resolve() in read_files:
+        files = [*_below(path, exclude, reading)] if in_folder else [path]
+        found = _kustomizations(files, reading, read_files) if in_folder else {}
+        built = {each.file for each in kustomizations.roots(found.values())}
+        named = {part for each in found.values() for part in each.named}
+        for file in files:
+            if file.resolve() in read_files | named:
                 continue
             read_files.add(file.resolve())
-            _add(file, reading, in_folder=in_folder, extra_key=extra_key)
+            if file in built:
+                _add_built(found[file], reading)
+            elif file not in found:
+                _add(file, reading, in_folder=in_folder, extra_key=extra_key)
     return reading
+
+
+def _kustomizations(
+    files: Sequence[Path], reading: Reading, read_files: set[Path]
+) -> dict[Path, Kustomization]:
+    """The kustomizations among the files of a folder. What cannot be read is unreadable, and needs
+    not be read again.
+    """
+    found = {}
+    for file in files:
+        if file.name in kustomizations.NAMES:
+            try:
+                if kustomization := kustomizations.read(file):
+                    found[file] = kustomization
+            except InputError as error:
+                reading.unreadable.append(error)
+                read_files.add(file.resolve())
+    return found
+
+
+def _add_built(kustomization: Kustomization, reading: Reading) -> None:
+    """Add the objects that kustomize makes."""
+    try:
+        for document in kustomizations.build(kustomization):
+            _check_json(document)
+            _check(document, None)
+            reading.documents.append(document)
+    except InputError as error:
+        reading.unreadable.append(error)
 
 
 def _below(folder: Path, exclude: Sequence[str], reading: Reading) -> Iterator[Path]:
@@ -86,7 +125,8 @@ def _below(folder: Path, exclude: Sequence[str], reading: Reading) -> Iterator[P
         folders[:] = [] if real in visited else sorted(n for n in folders if not n.startswith("."))
         for name in [] if real in visited else sorted(names):
             path = Path(parent, name)
-            if not name.endswith(SUFFIXES) or name.startswith(".") or _fits(path, folder, exclude):
+            is_meant = name.endswith(SUFFIXES) or name in kustomizations.NAMES
+            if not is_meant or name.startswith(".") or _fits(path, folder, exclude):
                 continue
             if path.exists() and not path.is_file():
                 problem = "is not a file, but a pipe or a device: remove it"

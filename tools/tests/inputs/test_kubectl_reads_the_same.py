@@ -16,7 +16,7 @@ import pytest
 
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
-from fairlead.kube import manifest_texts
+from fairlead.inputs import manifest_texts
 from fairlead.programs import toolchain
 
 WORDS = """
