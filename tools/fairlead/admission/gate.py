@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
 from fairlead.kube.admission_reviews import Subject
+from fairlead.kube.discovery import Kind
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -110,6 +111,7 @@ def check(
     namespaces: Mapping[str, Any] | None = None,
     webhooks: Webhooks | None = None,
     operation: str | None = None,
+    kinds: Iterable[Kind] = (),
     exclude: Sequence[str] = (),
     progress: Progress,
 ) -> Report:
@@ -129,6 +131,7 @@ def check(
         namespace_labels=namespace_labels,
         namespaces=namespaces,
         operation=operation,
+        kinds=kinds,
         exclude=exclude,
     )
     live = namespaces is not None

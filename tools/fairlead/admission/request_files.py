@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from uuid import NAMESPACE_OID, uuid5
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.inputs import manifest_files
-from fairlead.kube import admission_reviews
+from fairlead.kube import admission_reviews, served_kinds
+from fairlead.kube.discovery import Kind
+from fairlead.kube.served_kinds import Known
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def read(
     namespaces: Mapping[str, Any] | None = None,
     operation: str | None = None,
     exclude: Sequence[str] = (),
+    kinds: Iterable[Kind] = (),
 ) -> Inputs:
     """The requests of files, folders and standard input (files.STDIN), in the order of `paths`.
 
@@ -75,12 +78,16 @@ def read(
         operation: the operation on the manifests; None for CREATE. For UPDATE, the manifest is also
             the old object.
         exclude: patterns of the files in folders that are left out.
+        kinds: the kinds that are known, besides those of Kubernetes itself and those that files
+            define.
 
     Raises UsageError if a file contradicts `namespace` or `operation`, or if two manifests give a
     namespace different labels, and InputError if labels of a namespace are not a mapping.
     """
     reading = manifest_files.read(paths, exclude=exclude)
-    requests = [_request(document, namespace, operation) for document in reading.documents]
+    definitions = served_kinds.of_definitions(document.value for document in reading.documents)
+    known = served_kinds.by_name([*kinds, *definitions])
+    requests = [_request(document, namespace, operation, known) for document in reading.documents]
     by_name = {**(namespaces or {}), **_described(reading.documents)}
     if namespace_labels is not None:
         for request in requests:
@@ -105,12 +112,12 @@ def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
 
 
 def _request(
-    document: yaml_files.Document, namespace: str | None, operation: str | None
+    document: yaml_files.Document, namespace: str | None, operation: str | None, known: Known
 ) -> Request:
     value, path = document.value, document.path
     manifest = not admission_reviews.is_review(value)
     review = (
-        _review_of(value, namespace, operation, path)
+        _review_of(value, namespace, operation, path, known)
         if manifest
         else _given(value, namespace, operation, path)
     )
@@ -124,12 +131,29 @@ def _request(
         manifest,
         name if isinstance(name, str) else None,
         invalid=problem.problem if problem else None,
-        remarks=document.remarks,
+        remarks=(*document.remarks, *(_unknown_kind(value, known) if manifest else ())),
+    )
+
+
+def _unknown_kind(value: Mapping[str, Any], known: Known) -> tuple[str, ...]:
+    """A remark about a kind of which nobody says whether it belongs to namespaces."""
+    group, _ = admission_reviews.group_version(value)
+    if (group, value["kind"]) in known or admission_reviews.is_of_pods(value["kind"]):
+        return ()
+    named = (value.get("metadata") or {}).get("namespace")
+    counts = "" if named else ", and counts as an object of the cluster"
+    return (
+        f"{value['kind']} of {group or 'the core group'} is a kind that is not known{counts}: name "
+        "the file with its CustomResourceDefinition, too, or add --live",
     )
 
 
 def _review_of(
-    manifest: dict[str, Any], namespace: str | None, operation: str | None, path: Path
+    manifest: dict[str, Any],
+    namespace: str | None,
+    operation: str | None,
+    path: Path,
+    known: Known,
 ) -> dict[str, Any]:
     own_namespace = (manifest.get("metadata") or {}).get("namespace")
     if namespace and own_namespace and own_namespace != namespace:
@@ -138,7 +162,7 @@ def _review_of(
         )
     old = manifest if operation == "UPDATE" else None
     review = admission_reviews.build(
-        manifest, operation=operation or "CREATE", namespace=namespace, old=old
+        manifest, operation=operation or "CREATE", namespace=namespace, old=old, kinds=known
     )
     # The same manifest gets the same answer, down to the uid in it.
     request = {**review["request"], "uid": ""}

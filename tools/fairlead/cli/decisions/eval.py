@@ -110,6 +110,7 @@ def command(
         "namespaces": cluster.objects().namespaces() if cluster else None,
         "webhooks": asked.of_cluster(cluster, policies) if cluster else None,
         "operation": operation,
+        "kinds": cluster.objects().kinds() if cluster else (),
     }
     if fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS:
         with out.progress() as progress:
