@@ -116,7 +116,11 @@ def value(node: yaml.Node, doubt: Doubt) -> Any:
     values = _Values(doubt)
     made = values.of(node)
     if values.not_finite and not _is_finite(made):
-        raise _error("is a number that JSON has not: quote it", values.not_finite)
+        text = values.not_finite.value
+        raise _error(
+            f"{text} is a number that JSON does not have: quote it, or write another number",
+            values.not_finite,
+        )
     return made
 
 
@@ -127,8 +131,8 @@ class _Values:
         self._doubt = doubt
         self._open: set[int] = set()  # the targets of the aliases whose values are being made
         self._count = self._from_aliases = 0
-        self.not_finite: yaml.Node | None = None
-        """A number that JSON has not."""
+        self.not_finite: yaml.ScalarNode | None = None
+        """A number that JSON does not have."""
 
     def of(self, node: yaml.Node) -> Any:
         self._count += 1

@@ -304,7 +304,7 @@ def _of_variable(label: str) -> str:
 
 
 def _check_json(document: Document) -> None:
-    """Raises InputError for a document that is too large, and for a number that JSON has not.
+    """Raises InputError for a document that is too large, and for a number that JSON does not have.
 
     An alias counts as often as it is used, so that a small file cannot become a huge request.
     """
@@ -321,4 +321,4 @@ def _check_json(document: Document) -> None:
         elif isinstance(value, list):
             pending += [(part, depth + 1) for part in value]
         elif isinstance(value, float) and not math.isfinite(value):
-            raise InputError(document.path, f"holds the number {value}, which JSON has not")
+            raise InputError(document.path, f"holds the number {value}, which JSON does not have")

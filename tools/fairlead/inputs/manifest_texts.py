@@ -93,7 +93,7 @@ def _decoder(repeated: list[str]) -> json.JSONDecoder:
         return value
 
     def constant(name: str) -> None:
-        raise ValueError(f"{name} is a number that JSON has not")
+        raise ValueError(f"{name} is a number that JSON does not have")
 
     return json.JSONDecoder(
         object_pairs_hook=mapping,

@@ -152,6 +152,9 @@ def clustered(monkeypatch: pytest.MonkeyPatch, *webhooks: dict[str, Any]) -> lis
             assert query[2:] == (None,)
             return [each for each in webhooks if query[:2] == (each["apiVersion"], each["kind"])]
 
+        def kinds(self) -> tuple[()]:
+            return ()
+
         def namespaces(self) -> dict[str, Any]:
             return {
                 "payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool3"}}}

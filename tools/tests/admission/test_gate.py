@@ -223,6 +223,9 @@ def test_a_manifest_says_more_of_a_namespace_than_options_and_clusters(
         def list(self, *_: object) -> list[dict[str, Any]]:
             return []
 
+        def kinds(self) -> tuple[()]:
+            return ()
+
         def namespaces(self) -> dict[str, Any]:
             return {
                 name: {"metadata": {"name": name, "labels": {"agentpool": "pool3"}}}
