@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
-from fairlead.kube import manifest_files
+from fairlead.inputs import manifest_files
 from fairlead.settings.models import Toleration
 from fairlead.settings.selectors import Selector
 
@@ -98,17 +97,15 @@ def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
 
     Raises InputError if a file cannot be read, or if there is nothing to convert.
     """
-    documents: list[yaml_files.Document] = []
-    read_files: set[Path] = set()
-    for path in paths:
-        if path.is_dir():
-            in_folder, _ = manifest_files.read_folder(path, extra_key=PLUGIN_FILE)
-            added = [document for document in in_folder if _concerns(document.value)]
-        else:
-            added = manifest_files.read(path, extra_key=_key_in(path))
-        places = {file: file.resolve() for file in {document.path for document in added}}
-        documents += [document for document in added if places[document.path] not in read_files]
-        read_files |= {*places.values()}
+    named = {yaml_files.shown(path) for path in paths}
+    reading = manifest_files.read(paths, extra_key=PLUGIN_FILE)
+    if reading.unreadable:
+        raise reading.unreadable[0]
+    documents = [
+        document
+        for document in reading.documents
+        if document.path in named or _concerns(document.value)
+    ]
     if not any(is_policy(document.value) for document in documents):
         raise InputError(
             ", ".join(str(yaml_files.shown(path)) for path in paths),
@@ -124,13 +121,6 @@ def plugin_key(value: dict[str, Any]) -> str | None:
     case.
     """
     return next((key for key in value if key.lower() == PLUGIN_FILE.lower()), None)
-
-
-def _key_in(path: Path) -> str:
-    """The same of a file that is not read yet."""
-    text = path.read_bytes().decode(errors="ignore") if path.is_file() else ""
-    key = re.search(rf"^\W*({PLUGIN_FILE})\W*:", text, re.IGNORECASE | re.MULTILINE)
-    return key[1] if key else PLUGIN_FILE
 
 
 def unknown(model: BaseModel, *ignored: str) -> list[str]:
