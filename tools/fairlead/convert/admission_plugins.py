@@ -92,9 +92,8 @@ class Plugins:
             if plugin.name not in self._plugins:
                 findings.leave_out(origin, f"the plugin {plugin.name} is not read: keep it")
             elif plugin.configuration is not None:
-                part = document.part(["plugins", number, "configuration"])
-                plugin_document = yaml_files.Document(document.path, plugin.configuration, part)
-                self._collect_file(plugin.name, plugin_document, origin)
+                at = ["plugins", number, "configuration"]
+                self._collect_file(plugin.name, document.at(at, plugin.configuration), origin)
             elif plugin.path:
                 self._elsewhere.append((origin, plugin.name, plugin.path))
 

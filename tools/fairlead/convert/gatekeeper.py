@@ -259,9 +259,7 @@ def _collect_constraint(
     meaning, by_name = library.constraint(kind)
     constraint = document.parse(_Constraint)
     spec = constraint.spec
-    part = yaml_files.Document(
-        document.path, spec.parameters, document.part(["spec", "parameters"])
-    )
+    part = document.at(["spec", "parameters"], spec.parameters)
     pairs = [
         (group, kind)
         for entry in spec.match.kinds or [_Kinds()]

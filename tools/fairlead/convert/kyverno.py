@@ -252,7 +252,7 @@ class _Reader:
             if cel.get("paramKind"):
                 raise Untakable(checks.unread(kinds, "other objects (validate.cel.paramKind)"))
             at = (*self.at, "validate", "cel")
-            part = yaml_files.Document(self.document.path, cel, self.document.part(at))
+            part = self.document.at(at, cel)
             spec = part.parse(_Cel)
             by_name = variables(part, ("variables",), spec.variables, self.expressions)
             texts = [

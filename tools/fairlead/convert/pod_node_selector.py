@@ -7,7 +7,7 @@ Source: Kubernetes documentation, Admission Control, "PodNodeSelector"; the plug
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
@@ -65,8 +65,7 @@ class SelectorPlugin:
     def collect_file(self, document: yaml_files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
         key = plugin_key(document.value) or PLUGIN_FILE
-        node = document.node
-        named = yaml_files.Document(document.path, {PLUGIN_FILE: document.value[key]}, node)
+        named = replace(document, value={PLUGIN_FILE: document.value[key]})
         config = named.parse(_File).pod_node_selector_plugin_config
         for name, text in config.items():
             selector = _parsed(document, [key, name], text or "")
