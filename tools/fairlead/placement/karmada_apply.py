@@ -13,8 +13,9 @@ from fairlead.kube import clients
 from fairlead.kube.errors import Unreachable
 from fairlead.operations.applying import Applier, Outcome
 from fairlead.placement import karmada
-from fairlead.placement.decisions import Placement, Result
+from fairlead.placement.decisions import Result
 from fairlead.placement.hosts import Host, is_ours
+from fairlead.placement.placements import Placement
 
 _KINDS = ("PropagationPolicy", "OverridePolicy")
 

@@ -17,7 +17,7 @@ from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.placement import queries, what_if
-from fairlead.placement.decisions import ANNOTATION
+from fairlead.placement.placements import ANNOTATION
 from fairlead.placement.what_if import Changes
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings

@@ -16,10 +16,19 @@ _COLUMNS = ("cluster", "kind", "namespace", "name", "action")
 
 
 def emit_errors(result: Result) -> None:
-    """Print the errors of workloads that have no clusters."""
+    """Print the errors of objects that have no clusters."""
     for placement in result.placements:
         for text in placement.sentences:
             out.error(f"{placement.title}: {text}")
+
+
+def emit_notes(result: Result) -> None:
+    """Print what else has to be known about the decisions."""
+    for placement in result.placements:
+        for text in placement.notes:
+            out.note(f"note: {placement.title}: {text}")
+    for text in result.notes:
+        out.note(f"note: {text}")
 
 
 def emit(report: Report, *, unchanged: bool = True, printed: Collection[str] = ()) -> None:

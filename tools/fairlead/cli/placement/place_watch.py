@@ -54,7 +54,12 @@ def run(
             if host
             else FileInputs(paths, data_sources)
         )
-        watch = Watch(source, folder=folder, progress=out.quiet())
+        watch = Watch(
+            source,
+            folder=folder,
+            moves_volumes=execution.moves_volumes,
+            progress=out.quiet(),
+        )
         printed = _Printed()
         try:
             while True:
