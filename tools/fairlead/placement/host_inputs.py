@@ -7,21 +7,22 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Condition, Event, Thread
 from typing import Any
 
-from fairlead.common import atomic_files, waiting
+from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Document
 from fairlead.deployment import names
 from fairlead.kube import admission_reviews, resources
 from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.errors import Refused, Unreachable
 from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.placement import data_sources, decisions, karmada, manifest_kinds
 from fairlead.placement.decisions import Inputs
 from fairlead.placement.hosts import Host, is_ours
+from fairlead.sync import watches
 from fairlead.sync.desired import Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.watches import Watch
@@ -146,15 +147,14 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
         *((_resource(each), {}) for each in _POLICIES),
     ]
     stop, metrics = Event(), Metrics()
-    with TemporaryDirectory(prefix="fairlead-") as folder:
-        kubeconfig = Path(folder) / "kubeconfig"
-        atomic_files.write_private(kubeconfig, host.kubeconfig.encode())
+    with host.as_file() as kubeconfig:
         api = Objects(kubeconfig, timeout=BRIEF)
-        watches = [
+        _require_rights(host.name, api, [source for source, _ in followed_sources])
+        following = [
             Watch(api, source, chosen, inputs, metrics) for source, chosen in followed_sources
         ]
         try:
-            for watch in watches:
+            for watch in following:
                 Thread(target=watch.run, args=(stop, lambda: None), daemon=True).start()
             try:
                 waiting.until(
@@ -163,11 +163,24 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
                     what="the host cluster is listed",
                 )
             except FairleadError as error:
-                problems = "; ".join(filter(None, (watch.trouble for watch in watches)))
+                problems = "; ".join(filter(None, (watch.trouble for watch in following)))
                 raise UsageError(f"{host.name}: {problems or error}") from error
             yield inputs
         finally:
             stop.set()
+
+
+def _require_rights(host: str, api: Objects, sources: Iterable[Source]) -> None:
+    """Raises UsageError for the first of the sources that the API server does not let us list. It
+    may be away for a moment.
+    """
+    try:
+        for source in sources:
+            api.call("GET", watches.path(source), query={"limit": "1"})
+    except Refused as error:
+        raise UsageError(f"{host}: {error}") from error
+    except Unreachable:
+        return
 
 
 def _resource(text: str) -> Source:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.common.errors import FairleadError, InputError
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Unreachable
@@ -47,10 +47,8 @@ def keep(result: Result, host: Host, *, progress: Progress) -> Report:
     progress.update(host.name, "connecting")
     try:
         objects = host.objects()
-    except InputError:
-        raise
-    except FairleadError as error:
-        report.problems.append(f"{host.name}: {error}")
+    except UsageError as error:
+        report.problems.append(str(error))
         progress.finish(host.name, "not reached")
         return report
     progress.update(host.name, "applying policies")

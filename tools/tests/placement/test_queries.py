@@ -174,7 +174,8 @@ def test_an_answer_names_what_it_does_not_count(tmp_path: Path) -> None:
     result = run(*IN_EU, "--arg", "customer=alpenbank", "--member", f"eu-west-1={member}")
     notes = [line for line in result.stderr.splitlines() if line.startswith("note: cluster")]
     assert notes == [
-        "note: cluster eu-west-1 has other objects of customer alpenbank: ConfigMap (1), Secret (1)",
+        "note: cluster eu-west-1 has other objects of customer alpenbank: ConfigMap (1), "
+        "Secret (1)",
         "note: cluster eu-west-1: nobody says whose 1 applications there are, by themselves or by "
         "their namespaces",
         "note: cluster eu-west-1: its objects have no Job, StatefulSet: if there are any, the "
