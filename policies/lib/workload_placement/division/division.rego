@@ -88,7 +88,13 @@ _of_job(name, number) := {"completions": completed, "parallelism": number} if {
 # description: |
 #   How many pods of a Job have to succeed in each cluster; undefined for other workloads, and for a Job that does not say how
 #   many in all.
-completions := webster.divided(request.completions, {name: number | some name, number in replicas; number > 0}) if {
+completions := webster.divided(request.completions, _working) if {
 	request.completions > 0
 	not request.is_whole
 }
+
+# The clusters with pods; all, while the Job runs none.
+_working := running_pods if {
+	running_pods := {name: number | some name, number in replicas; number > 0}
+	count(running_pods) > 0
+} else := _chosen

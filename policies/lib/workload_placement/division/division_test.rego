@@ -45,6 +45,7 @@ test_jobs_are_divided_by_their_pods_and_completions if {
 	_of_job({"parallelism": 3, "completions": 10}, _in_two) == {"replicas": {"cheap": 2, "dear": 1}, "completions": {"cheap": 7, "dear": 3}}
 	_of_job({"parallelism": 9, "completions": 2}, _in_two) == {"replicas": {"cheap": 1, "dear": 1}, "completions": {"cheap": 1, "dear": 1}}
 	_of_job({"completions": 5}, _in_two) == {"replicas": {"cheap": 1, "dear": 0}, "completions": {"cheap": 5}}
+	_of_job({"parallelism": 0, "completions": 9}, _in_two) == {"replicas": {"cheap": 0, "dear": 0}, "completions": {"cheap": 6, "dear": 3}}
 	not _of_job({"parallelism": 3}, _in_two)
 	not _of_job({"parallelism": 3, "completions": 3, "completionMode": "Indexed"}, _in_two)
 }

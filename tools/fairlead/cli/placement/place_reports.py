@@ -22,13 +22,19 @@ def emit_errors(result: Result) -> None:
             out.error(f"{placement.title}: {text}")
 
 
-def emit_notes(result: Result) -> None:
-    """Print what else has to be known about the decisions."""
-    for placement in result.placements:
-        for text in placement.notes:
-            out.note(f"note: {placement.title}: {text}")
-    for text in result.notes:
-        out.note(f"note: {text}")
+def emit_notes(result: Result, printed: Collection[str] = ()) -> set[str]:
+    """Print what else has to be known about the decisions, except what was `printed` before. Returns
+    all of it.
+    """
+    notes = {
+        f"{placement.title}: {text}": None
+        for placement in result.placements
+        for text in placement.notes
+    } | dict.fromkeys(result.notes)
+    for note in notes:
+        if note not in printed:
+            out.note(f"note: {note}")
+    return set(notes)
 
 
 def emit(report: Report, *, unchanged: bool = True, printed: Collection[str] = ()) -> None:

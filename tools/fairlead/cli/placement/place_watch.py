@@ -61,10 +61,12 @@ def run(
             progress=out.quiet(),
         )
         printed = _Printed()
+        notes: set[str] = set()
         try:
             while True:
                 decision = watch.next()
                 _show(decision, output, printed)
+                notes = place_reports.emit_notes(decision.result, notes)
                 if host and execution.applied:
                     printed = _apply(watch, decision, host, printed)
                 else:
