@@ -23,8 +23,8 @@ def emit_errors(result: Result) -> None:
 
 
 def emit_notes(result: Result, printed: Collection[str] = ()) -> set[str]:
-    """Print what else has to be known about the decisions, except what was `printed` before. Returns
-    all of it.
+    """Print what else has to be known about the decisions, except what was `printed` before.
+    Returns all of it.
     """
     notes = {
         f"{placement.title}: {text}": None
