@@ -229,6 +229,7 @@ replicas(cluster, workload) := number if {
 	is_number(number)
 } else := 1 if {
 	workload[0] == "pods"
+	_object(cluster, workload)
 } else := number if {
 	workload[0] == "cronjobs"
 	number := object.get(_object(cluster, workload), ["spec", "jobTemplate", "spec", "parallelism"], 1)

@@ -227,4 +227,5 @@ test_what_nobody_owns_and_what_is_no_workload if {
 test_whole_workloads_are_read_as_they_are if {
 	pod := applications.resource(["pods", "shop", "debug"]) with data.inventory as _whole_world
 	pod.kind == "Pod"
+	not applications.replicas("paris", ["pods", "shop", "debug"]) with data.inventory as _whole_world
 }

@@ -38,7 +38,7 @@ def keep(result: Result, host: Host, *, progress: Progress) -> Report:
     selector. Raises InputError as karmada.policies.
     """
     report = Report(host.name)
-    if not result.placements:
+    if not result.workloads:
         report.problems.append(
             f"{host.name}: no workload matches the selector. Nothing was changed"
         )

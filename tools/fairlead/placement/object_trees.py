@@ -189,7 +189,7 @@ def _placed(
             if resource.namespaced:
                 thinned["metadata"]["namespace"] = namespace
             at = (resource.name, namespace) if resource.namespaced else (resource.name,)
-            yield (*at, metadata["name"]), thinned, document
+            yield (*at, thinned["metadata"]["name"]), thinned, document
         elif about_placement and metadata.get("name"):
             namespaced = scopes.is_namespaced(value) is not False
             namespace = manifest_kinds.namespace_of(metadata) if namespaced else ""
@@ -199,8 +199,11 @@ def _placed(
 
 
 def _named(document: yaml_files.Document) -> dict[str, Any]:
-    """The name of the object. Raises InputError without one."""
-    name = (document.value.get("metadata") or {}).get("name")
+    """The name of the object, or the beginning of those that it will get. Raises InputError without
+    either.
+    """
+    metadata = document.value.get("metadata") or {}
+    name = metadata.get("name") or metadata.get("generateName")
     if not name:
         raise InputError(
             yaml_files.shown(document.path),

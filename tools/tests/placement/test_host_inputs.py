@@ -139,6 +139,13 @@ def test_who_may_not_read_the_host_is_told_at_once_what_the_api_server_says(
         assert time.monotonic() - began < 10, "nobody waits for a right"
 
 
+def test_without_a_workload_nothing_is_changed() -> None:
+    """As by a mistyped selector: namespaces are there in any case."""
+    result = placed.result(placed.follower([], kind="Namespace", namespace=""))
+    report = karmada_apply.keep(result, Host("karmada", ""), progress=Warnings())
+    assert report.problems == ["karmada: no workload matches the selector. Nothing was changed"]
+
+
 def test_a_report_says_what_the_api_server_says(tmp_path: Path) -> None:
     with fake_apiserver.running() as server:
         document = json.loads(server.kubeconfig(tmp_path).read_text())
