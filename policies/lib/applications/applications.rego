@@ -114,14 +114,14 @@ unowned_in(cluster) := {workload |
 # description: |
 #   How many objects without pods the customer has in the cluster, by kind. They may hold what belongs to the customer.
 others_of(customer, cluster) := {kind: number |
-	found := [object.kind |
+	kinds := [object.kind |
 		some namespace, objects in data.inventory[cluster].objects
 		some object in objects
 		stated := {field: {"customer": name} | some field in ["annotations", "labels"]; name := object.metadata[field].customer}
 		questions.owner(stated, namespace, namespaces(cluster, namespace)) == customer
 	]
-	some kind in found
-	number := count([1 | some other in found; other == kind])
+	some kind in kinds
+	number := count([1 | some other in kinds; other == kind])
 }
 
 # METADATA

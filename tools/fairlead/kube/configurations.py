@@ -32,21 +32,7 @@ def load(kubeconfig: Path | None) -> Configuration:
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=loaded)
         else:
-            with _logged_errors() as problems:
-                config.load_kube_config(
-                    str(kubeconfig),
-                    client_configuration=loaded,
-                    persist_config=os.access(kubeconfig, os.W_OK),
-                )
-            user = _user(kubeconfig)
-            if user.get("exec") and problems:
-                # The package would go on, and send requests in nobody's name.
-                raise InputError(
-                    kubeconfig,
-                    f"the exec plugin {user['exec'].get('command')!r} gives no credentials "
-                    f"({'; '.join(problems)}): install it and try it, or name another context",
-                )
-            token_file = kubeconfig.parent / user["tokenFile"] if user.get("tokenFile") else None
+            token_file = _load_file(kubeconfig, loaded)
     except (
         config.ConfigException,
         yaml.YAMLError,
@@ -73,6 +59,25 @@ def load(kubeconfig: Path | None) -> Configuration:
     loaded.keep_alive = True
     loaded.connection_pool_maxsize = 32
     return loaded
+
+
+def _load_file(kubeconfig: Path, loaded: Configuration) -> Path | None:
+    """Load the kubeconfig into `loaded`; returns the file with the token of its user, if any."""
+    with _logged_errors() as problems:
+        config.load_kube_config(
+            str(kubeconfig),
+            client_configuration=loaded,
+            persist_config=os.access(kubeconfig, os.W_OK),
+        )
+    user = _user(kubeconfig)
+    if user.get("exec") and problems:
+        # The package would go on, and send requests in nobody's name.
+        raise InputError(
+            kubeconfig,
+            f"the exec plugin {user['exec'].get('command')!r} gives no credentials "
+            f"({'; '.join(problems)}): install it and try it, or name another context",
+        )
+    return kubeconfig.parent / user["tokenFile"] if user.get("tokenFile") else None
 
 
 class _Token:

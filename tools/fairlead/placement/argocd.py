@@ -101,7 +101,24 @@ def _of(
     namespace: str, objects: Sequence[PlacedObject], source: Source, place: Place
 ) -> dict[str, Any]:
     clusters = sorted({name for placed in objects for name in placed.targets})
-    template = {
+    elements = [_element(namespace, cluster, objects) for cluster in clusters]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ApplicationSet",
+        "metadata": {"name": namespace or CLUSTER_SCOPED, "namespace": place.namespace},
+        "spec": {
+            "goTemplate": True,
+            "goTemplateOptions": ["missingkey=error"],
+            "generators": [{"list": {"elements": elements}}],
+            "template": _template(namespace, source, place),
+            "templatePatch": _PATCH,
+        },
+    }
+
+
+def _template(namespace: str, source: Source, place: Place) -> dict[str, Any]:
+    """The Application of each cluster, without its patches."""
+    return {
         "metadata": {"name": "{{ .application }}"},
         "spec": {
             "project": place.project,
@@ -119,24 +136,6 @@ def _of(
                 "automated": {"prune": True, "selfHeal": True},
                 **({"syncOptions": ["CreateNamespace=true"]} if namespace else {}),
             },
-        },
-    }
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ApplicationSet",
-        "metadata": {"name": namespace or CLUSTER_SCOPED, "namespace": place.namespace},
-        "spec": {
-            "goTemplate": True,
-            "goTemplateOptions": ["missingkey=error"],
-            "generators": [
-                {
-                    "list": {
-                        "elements": [_element(namespace, cluster, objects) for cluster in clusters]
-                    }
-                }
-            ],
-            "template": template,
-            "templatePatch": _PATCH,
         },
     }
 

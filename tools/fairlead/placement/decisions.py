@@ -103,15 +103,11 @@ def decide(
         parts, running={**inputs.running, **running}, moves_volumes=moves_volumes
     )
     about_others = followers.Questions(parts)
+    asked = [question.data for question in (*about_workloads, *about_others.asked)]
     answers = cli.evaluate(
         "data.fairlead_placements.answers",
         modules={**modules(folder), "fairlead_placements.rego": questions.MODULE},
-        data={
-            **inputs.data,
-            "fairlead_questions": [
-                question.data for question in (*about_workloads, *about_others.asked)
-            ],
-        },
+        data={**inputs.data, "fairlead_questions": asked},
         progress=progress,
     )
     number = len(about_workloads)

@@ -63,15 +63,14 @@ class Questions:
             self._placed(document, by_text[_text(self._resource(document))], homes)
             for document in self._others
         ]
-        placed = [
-            replace(
-                workload,
-                carries=_carries(workload, by_text[_text(_object(workload.namespace))], others),
-            )
-            for workload in workloads
-        ]
+        by_namespace = _by_namespace([*workloads, *others])
+        placed = []
+        for workload in workloads:
+            home = by_text[_text(_object(workload.namespace))]
+            carries = _carries(workload, home, by_namespace[workload.namespace])
+            placed.append(replace(workload, carries=carries))
         return placed + [
-            _as_namespace(other, (*workloads, *others)) if _is_namespace(other) else other
+            _as_namespace(other, by_namespace) if _is_namespace(other) else other
             for other in others
         ]
 
@@ -120,6 +119,7 @@ class _Homes:
     def __init__(self, workloads: Sequence[Placement]) -> None:
         self._workloads = workloads
         self._by_key = {autoscalers.key_of(each.document.value): each for each in workloads}
+        self._by_namespace = _by_namespace(workloads)
 
     def workload(self, key: autoscalers.Key) -> Placement | None:
         """The workload of this key; None without one."""
@@ -131,24 +131,38 @@ class _Homes:
         """
         if not other.namespaced:
             return list(self._workloads)
-        of_namespace = [each for each in self._workloads if each.namespace == other.namespace]
-        return of_namespace or [
+        return self._by_namespace.get(other.namespace) or [
             each
             for each in self._workloads
             if other.customer is not None and each.customer == other.customer
         ]
 
 
-def _carries(workload: Placement, home: Placement, others: Sequence[Placement]) -> bool:
-    """Whether all objects of the workload's namespace may be where it is; `home` is the decision
+def _by_namespace(placements: Iterable[Placement]) -> dict[str, list[Placement]]:
+    by_namespace: dict[str, list[Placement]] = {}
+    for placement in placements:
+        by_namespace.setdefault(placement.namespace, []).append(placement)
+    return by_namespace
+
+
+def _carries(workload: Placement, home: Placement, neighbours: Sequence[Placement]) -> bool:
+    """Whether all objects of its namespace may be where the workload is; `home` is the decision
     about one that says nothing itself.
     """
-    targets = {*workload.targets}
+    targets = frozenset(workload.targets)
+    leaders = [each for each in neighbours if not each.follows]
     return (home.customer is None or targets <= home.lawful) and all(
-        not other.errors and targets <= {*other.targets}
-        for other in others
-        if other.namespace == workload.namespace
+        targets <= _permitted(other, leaders, targets) for other in neighbours if other.follows
     )
+
+
+def _permitted(
+    other: Placement, leaders: Sequence[Placement], wanted: frozenset[str]
+) -> frozenset[str]:
+    """Those of the wanted clusters, at least, where the object may be."""
+    if _asks(other.document.value):
+        return frozenset(other.targets)
+    return other.lawful if other.customer is not None else _lawful_for_all(other, leaders, wanted)
 
 
 def _following(own: Placement, leaders: Sequence[Placement]) -> Placement:
@@ -227,12 +241,10 @@ def _scaling(own: Placement, target: Placement, autoscaler: Autoscaler) -> Place
     return replace(own, fields=fields)
 
 
-def _as_namespace(other: Placement, placements: Iterable[Placement]) -> Placement:
+def _as_namespace(other: Placement, by_namespace: Mapping[str, Sequence[Placement]]) -> Placement:
     """A namespace, which is where anything in it is."""
-    name = (other.document.value.get("metadata") or {}).get("name")
-    clusters = sorted(
-        {target for each in placements if each.namespace == name for target in each.targets}
-    )
+    name = str((other.document.value.get("metadata") or {}).get("name"))
+    clusters = sorted({target for each in by_namespace.get(name, ()) for target in each.targets})
     return replace(other, clusters=dict.fromkeys(clusters, 1), errors={}, fields={})
 
 

@@ -163,6 +163,14 @@ def test_a_workload_of_another_customer_takes_nothing_along() -> None:
     assert policies == {"web-deployment": False, "own-deployment": True}
 
 
+def test_what_pods_use_follows_them_though_another_workload_cannot_be_placed() -> None:
+    objects = (bank(), deployment("north"), deployment("west", name="b"), manifest("Secret", "s"))
+    result = run(*objects, options=("-o", "karmada"))
+    assert "it belongs to Deployment bank/b, which cannot be placed" in result.stderr
+    (policy,) = yaml.safe_load_all(result.stdout)
+    assert policy["spec"]["propagateDeps"] is True
+
+
 def test_what_runs_pods_and_asks_for_nothing_is_in_one_cluster_where_it_may_be() -> None:
     silent = [{**each, "metadata": {**each["metadata"], "annotations": {}}} for each in WITH_PODS]
     everything = placed(bank(), *silent)
