@@ -134,6 +134,8 @@ def _template(namespace: str, source: Source, place: Place) -> dict[str, Any]:
             # Pruning removes from a cluster what the decision has moved away from it.
             "syncPolicy": {
                 "automated": {"prune": True, "selfHeal": True},
+                # A custom object may come before its definition, which is in another Application.
+                "retry": {"limit": -1},
                 **({"syncOptions": ["CreateNamespace=true"]} if namespace else {}),
             },
         },
