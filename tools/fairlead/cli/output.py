@@ -97,7 +97,10 @@ def rows(
 
 def _least_width(columns: Iterable[Sequence[str]]) -> int:
     """The width of a table whose columns are as wide as their longest words."""
-    widths = [*map(_longest_word, columns)]
+    return _with_gaps([*map(_longest_word, columns)])
+
+
+def _with_gaps(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
@@ -106,21 +109,21 @@ def _longest_word(column: Iterable[str]) -> int:
 
 
 def _table(columns: Mapping[str, Sequence[str]], styles: Mapping[str, str], room: int) -> Table:
-    """A table of the texts of each column, the first of which is its label. No word is broken if
-    the table fits into `room`; the longest columns, which hold sentences, get what the others leave
-    of it.
+    """A table of the texts of each column, the first of which is its label. `room` is at least
+    _least_width, so that no word is broken. The longest columns, which hold sentences, get what the
+    others leave of it.
     """
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     whole = {
         column: max(cell_len(line) for text in column_texts for line in text.split("\n"))
         for column, column_texts in columns.items()
     }
-    spare = room - _least_width(columns.values())
-    widths: dict[str, int] = {}
+    widths = {column: _longest_word(column_texts) for column, column_texts in columns.items()}
+    spare = room - _with_gaps([*widths.values()])
     for column in sorted(whole, key=lambda column: whole[column]):
-        least = _longest_word(columns[column])
-        widths[column] = min(whole[column], least + max(spare, 0))
-        spare -= widths[column] - least
+        more = min(whole[column] - widths[column], spare)
+        widths[column] += more
+        spare -= more
     for column, (label, *_) in columns.items():
         style = styles.get(column)
         table.add_column(label.upper(), style=style, overflow="fold", width=widths[column])
@@ -167,6 +170,7 @@ def error(text: str) -> None:
 
 def _tell(text: str, prefix: str = "", style: str = "") -> None:
     """Print to stderr; on a terminal, in lines that end between words."""
+    text = texts.printable(text, keep="\n")
     target = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     if target.is_terminal:
         text = _folded(prefix + text, target.width).removeprefix(prefix)

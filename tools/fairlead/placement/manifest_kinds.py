@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.yaml_files import Document
-from fairlead.kube import admission_reviews
+from fairlead.kube import admission_reviews, served_kinds
 from fairlead.kube.pod_templates import TEMPLATES as TEMPLATES
 
 PODS = ("", "Pod")
@@ -24,19 +24,6 @@ DIVISIBLE = frozenset(
 
 # These are read by programs, and no API server stores them.
 _NOT_STORED = ("kustomize.config.k8s.io", "admission.k8s.io")
-# Others define kinds in groups below k8s.io, too, such as gateway.networking.k8s.io.
-_OWN_GROUPS = {
-    *("", "apps", "autoscaling", "batch", "extensions", "policy"),
-    *(
-        f"{name}.k8s.io"
-        for name in (
-            *("admissionregistration", "apiextensions", "apiregistration", "authentication"),
-            *("authorization", "certificates", "coordination", "discovery", "events"),
-            *("flowcontrol.apiserver", "internal.apiserver", "networking", "node"),
-            *("rbac.authorization", "resource", "scheduling", "storage", "storagemigration"),
-        )
-    ),
-}
 # What policies say about templates of pods is no template.
 _NOT_TEMPLATES = {"rules", "pattern"}
 
@@ -74,7 +61,7 @@ def kind_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 def is_of_kubernetes(manifest: Mapping[str, Any]) -> bool:
     """Whether it is of one of Kubernetes' own kinds."""
-    return kind_of(manifest)[0] in _OWN_GROUPS
+    return kind_of(manifest) in served_kinds.builtin()
 
 
 def owner_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -138,21 +125,14 @@ class Scopes:
 
     def __init__(self, documents: Iterable[Document]) -> None:
         """The documents have the definitions of custom kinds."""
-        self._defined: dict[tuple[str, str], bool] = {}
-        for document in documents:
-            if kind_of(document.value) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
-                spec = mapping(document.value.get("spec"))
-                names = mapping(spec.get("names"))
-                kind = (str(spec.get("group")), str(names.get("kind")))
-                self._defined[kind] = spec.get("scope") != "Cluster"
+        definitions = served_kinds.of_definitions(document.value for document in documents)
+        self._known = served_kinds.by_name(definitions)
 
     def is_namespaced(self, manifest: Mapping[str, Any]) -> bool | None:
         """Whether the object belongs to a namespace; None if nobody can tell."""
-        kind = kind_of(manifest)
-        if kind in self._defined:
-            return self._defined[kind]
-        if is_of_kubernetes(manifest):
-            return kind[1] not in admission_reviews.CLUSTER_SCOPED
+        kind = self._known.get(kind_of(manifest))
+        if kind:
+            return kind.namespaced
         if (manifest.get("metadata") or {}).get("namespace") or runs_pods(manifest):
             return True
         return None

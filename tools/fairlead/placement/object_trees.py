@@ -4,7 +4,7 @@ clusters. Sentences say what of a cluster was not seen."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,14 +117,13 @@ def of_manifests(documents: Sequence[yaml_files.Document], *, about_placement: b
     by_target = autoscalers.of(documents)
     return _tree(
         [
-            yaml_files.Document(
-                document.path,
-                dict(
+            replace(
+                document,
+                value=dict(
                     autoscalers.scaled(
                         document.value, by_target.get(autoscalers.key_of(document.value))
                     )
                 ),
-                document.node,
             )
             for document in documents
         ],

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.admission import request_files
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
+from fairlead.inputs import kustomizations, manifest_files
 
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _AFTER_PATCHES = (
     *("namespace", "namePrefix", "nameSuffix", "replicas"),
     *("configMapGenerator", "secretGenerator"),
@@ -19,17 +18,16 @@ write."""
 
 
 def documents(paths: Sequence[Path]) -> list[yaml_files.Document]:
-    """The manifests of files, folders and standard input. Raises InputError."""
-    # The one place where a folder with a kustomization is read: what it builds counts, and not its
-    # files.
-    read, _ = request_files.documents(paths)
-    return read
+    """The manifests of files, folders and standard input. Of a folder with a kustomization, what
+    kustomize builds. Raises InputError.
+    """
+    return manifest_files.read(paths).all_readable()
 
 
 def require_patchable(paths: Sequence[Path]) -> None:
     """Raises InputError for a folder whose kustomization undoes what patches for Argo CD do."""
     for path in paths:
-        files = (path / name for name in _KUSTOMIZATIONS) if path.is_dir() else ()
+        files = (path / name for name in kustomizations.NAMES) if path.is_dir() else ()
         for file in filter(Path.is_file, files):
             (document, *_) = yaml_files.read_yaml(file)
             keys = document.value if isinstance(document.value, dict) else {}

@@ -4,8 +4,6 @@ and Kustomize the patches. What Argo CD would apply is exactly what is placed.""
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,8 +24,6 @@ SCHEMA = json.loads(
     (paths.root() / "tools" / "schemas" / "argocd_application_set.json").read_text()
 )
 SOURCE = argocd.Source("https://git.example.com/shop.git", "deploy", "main")
-KUSTOMIZE = os.environ.get("FAIRLEAD_KUSTOMIZE") or shutil.which("kustomize")
-needs_kustomize = pytest.mark.skipif(not KUSTOMIZE, reason="name it by FAIRLEAD_KUSTOMIZE")
 PLACEMENTS = [
     placement({"eu": 2, "us": 1}),
     placement({"eu": 1}, name="on", replicas=2_000_000),
@@ -53,15 +49,16 @@ def applied(
     kustomization: dict[str, Any] | None = None,
 ) -> list[Any]:
     """What Argo CD would apply in the cluster of the element, of a folder with these manifests."""
-    assert KUSTOMIZE
     # kubectl prints any object by a template, if it has a kind.
     (folder / "element.json").write_text(
         json.dumps({"apiVersion": "v1", "kind": "Any", "metadata": {"name": "any"}, **element})
     )
     (folder / "template").write_text(application_set["spec"]["templatePatch"])
-    kubectl = toolchain.ensure(["kubectl"])["kubectl"]
+    programs = toolchain.ensure(["kubectl", "kustomize"])
     local = ("annotate", "--local", "-f", "element.json", "a=b")
-    patch = yaml.safe_load(run(folder, kubectl, *local, "-o", "go-template-file=template"))
+    patch = yaml.safe_load(
+        run(folder, programs["kubectl"], *local, "-o", "go-template-file=template")
+    )
     (folder / "app.yaml").write_text(yaml.safe_dump_all(manifests))
     built = {
         "resources": ["app.yaml"],
@@ -69,7 +66,7 @@ def applied(
         **patch["spec"]["source"]["kustomize"],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(built))
-    return list(yaml.safe_load_all(run(folder, KUSTOMIZE, "build", ".")))
+    return list(yaml.safe_load_all(run(folder, programs["kustomize"], "build", ".")))
 
 
 def held(
@@ -95,7 +92,6 @@ def titles(objects: Iterable[dict[str, Any]]) -> list[str]:
     )
 
 
-@needs_kustomize
 def test_each_cluster_gets_its_workloads_alone_with_its_share_of_the_pods(tmp_path: Path) -> None:
     (application_set,) = argocd.application_sets(PLACEMENTS, SOURCE)
     Draft7Validator(SCHEMA).validate(application_set)
@@ -117,7 +113,6 @@ def test_each_cluster_gets_its_workloads_alone_with_its_share_of_the_pods(tmp_pa
     }
 
 
-@needs_kustomize
 def test_an_application_holds_what_is_placed_of_its_namespace_and_nothing_else(
     tmp_path: Path,
 ) -> None:
@@ -155,7 +150,6 @@ def test_an_application_holds_what_is_placed_of_its_namespace_and_nothing_else(
     assert "annotations" not in json.dumps(list(objects.values())), "nothing is left of the mark"
 
 
-@needs_kustomize
 def test_annotations_stay_and_an_autoscaler_sets_the_replicas(tmp_path: Path) -> None:
     scaled = placement({"eu": 1}, changes={"fields": {"eu": {"replicas": None}}})
     scaled.document.value["metadata"]["annotations"] = {"owner": "ada"}
@@ -164,7 +158,6 @@ def test_annotations_stay_and_an_autoscaler_sets_the_replicas(tmp_path: Path) ->
     assert "replicas" not in deployment.get("spec", {})
 
 
-@needs_kustomize
 def test_a_base_with_a_namespace_is_found_and_what_comes_after_the_patches_is_refused(
     tmp_path: Path,
 ) -> None:
