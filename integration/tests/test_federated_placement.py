@@ -19,7 +19,7 @@ from fairlead.deployment.names import DATA_LABEL, NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
-from fairlead.placement.decisions import ANNOTATION
+from fairlead.placement.placements import ANNOTATION
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings, and stops processes of this machine")

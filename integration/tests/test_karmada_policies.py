@@ -61,7 +61,7 @@ def definitions() -> Iterator[dict[str, Any]]:
             "metadata": {"name": f"{plural}.{group}"},
             "spec": {
                 "group": group,
-                "scope": "Namespaced",
+                "scope": "Cluster" if kind.startswith("Cluster") else "Namespaced",
                 "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
                 "versions": [
                     {

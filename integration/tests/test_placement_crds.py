@@ -23,7 +23,10 @@ PROFILES = ["bare"]
 pytestmark = pytest.mark.embedded("it brings definitions of others")
 PLACEMENTS = [
     placed.placement({"eu": 2, "us": 1.5}, name=kind.lower(), kind=kind)
-    for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job")
+    for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob")
+] + [
+    placed.follower(["eu", "us"]),
+    placed.follower(["us"], kind="Issuer", api_version="example.com/v1", namespace=""),
 ]
 
 
@@ -73,7 +76,7 @@ def test_argo_cds_own_schema_has_the_fields_of_the_application_sets() -> None:
     schema = without_others(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     schema["properties"]["metadata"] = {"type": "object"}
     source = argocd.Source("https://git.example.com/shop.git", "deploy", "main")
-    (application_set,) = argocd.application_sets(PLACEMENTS, source)
+    application_set, *_ = argocd.application_sets(PLACEMENTS, source)
     Draft7Validator(schema).validate(application_set)
     application_set["spec"]["template"]["spec"]["unknownField"] = 1
     assert not Draft7Validator(schema).is_valid(application_set)

@@ -179,6 +179,7 @@ _question(workload) := question if {
 		"selector": [selector | selector := request.selector],
 		"replicas": request.replicas,
 		"demand": request.demand,
+		"division": [request.parts, {"claims" | request.has_claims}],
 		"tolerations": object.get(request.pod_spec, "tolerations", []),
 	} with input as {"resource": workload}
 }

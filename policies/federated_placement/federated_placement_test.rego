@@ -136,7 +136,8 @@ test_without_data_nothing_with_a_customer_is_admitted if {
 		with opa.runtime as _environment
 		with http.send as _nobody
 	decision.patch == []
-	`deployment "web": data: OPA has no clusters: bring data.placement.clusters` in decision.deny
+	some sentence in decision.deny
+	startswith(sentence, `deployment "web": data: OPA has no clusters: bring data.placement.clusters`)
 }
 
 test_a_workload_without_a_customer_has_no_annotation if {
@@ -250,4 +251,28 @@ test_it_says_why if {
 		with http.send as _nobody
 	"cluster berlin: allowed" in explanation
 	`cluster ohio: its jurisdiction is us, and customer "acme" allows de` in explanation
+}
+
+_claiming(annotations, replicas) := {
+	"metadata": {"annotations": object.union({"customer": "acme"}, annotations)},
+	"spec": {
+		"replicas": replicas,
+		"template": {"spec": {"containers": [], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]}},
+	},
+}
+
+test_volumes_are_left_only_if_that_is_accepted if {
+	world := object.union(_world, {"clusters": {"berlin": {"cordoned": true}}})
+	before := _claiming({_key: _text(["berlin"])}, 1)
+	word := "volumes: it has volumes in berlin, and what they hold would not move along to munich"
+	unchanged := _decided_by(world, _update(before, before))
+	[unchanged.deny, unchanged.patch] == [set(), []]
+	some warning in unchanged.warn
+	contains(warning, word)
+	some denial in _decided_by(world, _update(before, _claiming({_key: _text(["berlin"])}, 2))).deny
+	contains(denial, word)
+	accepted := _decided_by(world, _update(before, _claiming({_key: _text(["berlin"]), "move-volumes": "accept"}, 1)))
+	accepted == {"deny": set(), "warn": set(), "patch": [{"op": "add", "path": _path, "value": _text(["munich"])}]}
+	without := object.union(before, {"spec": {"template": {"spec": {"volumes": []}}}})
+	_decided_by(world, _update(before, without)).deny == set()
 }

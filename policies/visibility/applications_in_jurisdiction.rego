@@ -1,8 +1,9 @@
 # METADATA
 # title: A customer's applications in a jurisdiction
 # description: |
-#   Which workloads of a customer run in the clusters of a jurisdiction. `source` says how that is known: by an object of
-#   the cluster, by the annotation of a manifest, or, if that has none, by a decision.
+#   Which workloads of a customer run in the clusters of a jurisdiction, with the pods that none of them made. `source`
+#   says how that is known: by an object of the cluster (and which other object made that), by the annotation of a manifest,
+#   or, if that has none, by a decision.
 # schemas:
 #   - input:
 #       type: object
@@ -23,18 +24,23 @@ import data.lib.workload_placement.world as placement
 rows contains row if {
 	some cluster in _clusters
 	some running in applications.of_customer(input.customer, cluster)
-	[resources, namespace, name] := running.workload
+	[_, namespace, name] := running.workload
 	row := {
 		"cluster": cluster,
-		"kind": applications.kinds[resources],
+		"kind": applications.kind(running.workload),
 		"namespace": namespace,
 		"name": name,
 		"replicas": _replicas(cluster, running.workload),
-		"source": running.source,
+		"source": _source(cluster, running),
 	}
 }
 
 _clusters := {name | some name, cluster in placement.clusters; cluster.jurisdiction == input.jurisdiction}
+
+_source(cluster, running) := sprintf("%s of %s", [running.source, controller]) if {
+	running.source == "object"
+	controller := applications.unlisted_controller(cluster, running.workload)
+} else := running.source
 
 _replicas(cluster, workload) := number if {
 	number := applications.replicas(cluster, workload)
@@ -57,4 +63,17 @@ problems contains sprintf("no cluster is in jurisdiction %q: placement.clusters 
 # description: What the answer does not rest upon.
 notes contains sprintf("no objects of cluster %s were given: what runs there is what manifests say, or placement decides", [cluster]) if {
 	some cluster in (_clusters - applications.observed)
+}
+
+notes contains sprintf("cluster %s: nobody says whose %d applications there are, by themselves or by their namespaces", [cluster, number]) if {
+	some cluster in (_clusters & applications.observed)
+	number := count(applications.unowned_in(cluster))
+	number > 0
+}
+
+notes contains sprintf("cluster %s has other objects of customer %s: %s", [cluster, input.customer, list]) if {
+	some cluster in (_clusters & applications.observed)
+	numbers := applications.others_of(input.customer, cluster)
+	count(numbers) > 0
+	list := concat(", ", sort([sprintf("%s (%d)", [kind, number]) | some kind, number in numbers]))
 }

@@ -23,10 +23,10 @@ import data.lib.what_if
 rows contains row if {
 	some workload, customer in _affected
 	then := _then[workload]
-	[resources, namespace, name] := workload
+	[_, namespace, name] := workload
 	row := {
 		"customer": customer,
-		"kind": applications.kinds[resources],
+		"kind": applications.kind(workload),
 		"namespace": namespace,
 		"name": name,
 		"now": sort(applications.clusters_of(workload)),
@@ -63,4 +63,10 @@ problems := what_if.problems(_changes)
 # description: What the answer does not rest upon.
 notes contains sprintf("no objects of cluster %s were given: what runs there is what manifests say, or placement decides", [input.cluster]) if {
 	not input.cluster in applications.observed
+}
+
+notes contains sprintf("cluster %s: nobody says whose %d applications there are, by themselves or by their namespaces", [input.cluster, number]) if {
+	input.cluster in applications.observed
+	number := count(applications.unowned_in(input.cluster))
+	number > 0
 }

@@ -30,9 +30,9 @@ rows contains row if {
 	_differ(now, then)
 	some answer_now in now.answer
 	some answer_then in then.answer
-	[resources, namespace, name] := workload
+	[_, namespace, name] := workload
 	row := {
-		"kind": applications.kinds[resources],
+		"kind": applications.kind(workload),
 		"namespace": namespace,
 		"name": name,
 		"now": what_if.clusters(answer_now),

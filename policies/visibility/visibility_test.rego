@@ -186,3 +186,37 @@ test_pods_outside_their_pool if {
 		]
 	}
 }
+
+test_an_answer_names_what_it_does_not_count if {
+	inventory := {"berlin": {
+		"pods": {"shop": {
+			"nobodys": {"kind": "Pod", "metadata": {}, "spec": {}},
+			"pg-1": {
+				"kind": "Pod", "metadata": {
+					"labels": {"customer": "acme"},
+					"ownerReferences": [{"apiVersion": "pg/v1", "kind": "Cluster", "name": "pg", "controller": true}],
+				},
+				"spec": {},
+			},
+		}},
+		"objects": {"shop": {"Secret keys": {"kind": "Secret", "metadata": {"labels": {"customer": "acme"}}}}},
+	}}
+	answer := applications_in_jurisdiction with input as {"customer": "acme", "jurisdiction": "de"}
+		with data.placement as _placement
+		with data.inventory as inventory
+	answer.rows == {{
+		"cluster": "berlin",
+		"kind": "Pod",
+		"namespace": "shop",
+		"name": "pg-1",
+		"replicas": 1,
+		"source": "object of Cluster pg",
+	}}
+	unowned := "cluster berlin: nobody says whose 1 applications there are, by themselves or by their namespaces"
+	answer.notes == {
+		"no objects of cluster munich were given: what runs there is what manifests say, or placement decides",
+		"cluster berlin has other objects of customer acme: Secret (1)",
+		unowned,
+	}
+	_affected("berlin", "pci", inventory).notes == {unowned}
+}

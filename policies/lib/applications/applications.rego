@@ -2,17 +2,43 @@
 # title: Applications
 # description: |
 #   Where workloads run, and whose they are. `data.inventory` has the objects of each cluster as sidecars replicate them:
-#   `inventory[cluster].deployments[namespace][name]`. Those under the name "" are of no cluster: they are manifests. A
-#   workload is named by `[resources, namespace, name]`, such as `["deployments", "shop", "web"]`.
+#   `inventory[cluster].deployments[namespace][name]`; custom kinds with a template of pods are under their kind and group,
+#   such as `rollout.argoproj.io`, and objects without pods under `objects`, by kind and name. Those under the name "" are of
+#   no cluster: they are manifests. A workload is named by `[resources, namespace, name]`, such as
+#   `["deployments", "shop", "web"]`.
 # schemas:
 #   - data.placement: schema.placement_data
 package lib.applications
 
 import data.lib.placement_questions as questions
+import data.lib.values
+
+_kinds := {
+	"cronjobs": "CronJob",
+	"daemonsets": "DaemonSet",
+	"deployments": "Deployment",
+	"jobs": "Job",
+	"pods": "Pod",
+	"replicasets": "ReplicaSet",
+	"replicationcontrollers": "ReplicationController",
+	"statefulsets": "StatefulSet",
+}
+
+_resources_of := {kind: resources | some resources, kind in _kinds}
 
 # METADATA
-# description: The resources that are placed, and their kinds.
-kinds := {"deployments": "Deployment", "jobs": "Job", "replicasets": "ReplicaSet", "statefulsets": "StatefulSet"}
+# description: The kind of the workload.
+kind([resources, _, _]) := _kinds[resources]
+
+kind([resources, namespace, name]) := min({object.kind | some cluster, _ in data.inventory; object := _object(cluster, [resources, namespace, name])}) if {
+	not _kinds[resources]
+}
+
+# The resources in each cluster that run pods.
+_resources := {cluster: names |
+	some cluster, tree in data.inventory
+	names := object.keys(tree) - {"namespaces", "nodes", "objects"}
+}
 
 # METADATA
 # description: The clusters whose objects are known.
@@ -35,7 +61,7 @@ running_in(cluster) := _in_inventory(cluster) if {
 }
 
 _in_inventory(cluster) := {[resources, namespace, name] |
-	some resources, _ in kinds
+	some resources in _resources[cluster]
 	some namespace, workloads in data.inventory[cluster][resources]
 	some name, _ in workloads
 	not _is_left_out(cluster, [resources, namespace, name])
@@ -63,7 +89,7 @@ _belonging(customer, cluster) := {workload |
 
 # Where the name stands; which of several names counts, placement says. This takes much less time than to ask about each.
 _mentioning(customer, cluster) := {[resources, namespace, name] |
-	some resources, _ in kinds
+	some resources in _resources[cluster]
 	some field in ["annotations", "labels"]
 	some namespace, name
 	data.inventory[cluster][resources][namespace][name].metadata[field].customer == customer
@@ -72,8 +98,30 @@ _mentioning(customer, cluster) := {[resources, namespace, name] |
 	some field in ["annotations", "labels"]
 	some namespace
 	data.inventory[source].namespaces[namespace].metadata[field].customer == customer
-	some resources, _ in kinds
+	some resources in _resources[cluster]
 	some name, _ in data.inventory[cluster][resources][namespace]
+}
+
+# METADATA
+# description: The workloads in the cluster of which nobody says whose they are.
+unowned_in(cluster) := {workload |
+	some workload in _in_inventory(cluster)
+	not owner(cluster, workload)
+	not _controller(cluster, workload)
+}
+
+# METADATA
+# description: |
+#   How many objects without pods the customer has in the cluster, by kind. They may hold what belongs to the customer.
+others_of(customer, cluster) := {kind: number |
+	kinds := [object.kind |
+		some namespace, objects in data.inventory[cluster].objects
+		some object in objects
+		stated := {field: {"customer": name} | some field in ["annotations", "labels"]; name := object.metadata[field].customer}
+		questions.owner(stated, namespace, namespaces(cluster, namespace)) == customer
+	]
+	some kind in kinds
+	number := count([1 | some other in kinds; other == kind])
 }
 
 # METADATA
@@ -125,14 +173,20 @@ resource(workload) := manifest if {
 	manifest := _object("", workload)
 } else := whole if {
 	# Nearly always, one cluster has all replicas.
-	count(_holders(workload)) == 1
+	_is_complete(workload)
 	whole := _object(_holder(workload), workload)
-	is_number(whole.spec[_counting(workload)])
 } else := object.union(_object(_holder(workload), workload), {"spec": {field: sum([number |
 	some cluster in _holders(workload)
 	number := replicas(cluster, workload)
 ])}}) if {
 	field := _counting(workload)
+}
+
+_is_complete(workload) if not _counting(workload)
+
+_is_complete(workload) if {
+	count(_holders(workload)) == 1
+	is_number(_object(_holder(workload), workload).spec[_counting(workload)])
 }
 
 # To ask this once takes less time than to look for the manifest of each workload: OPA forgets what it does not find.
@@ -167,21 +221,41 @@ clusters_of(workload) := _holders(workload) | {cluster |
 }
 
 # METADATA
-# description: How many replicas the cluster's object has; undefined if it has none, or they are not a number.
+# description: |
+#   How many pods the cluster's object runs; undefined if they are not a number, and for a DaemonSet whose status does not say
+#   it.
 replicas(cluster, workload) := number if {
 	number := object.get(_object(cluster, workload), ["spec", _counting(workload)], 1)
 	is_number(number)
+} else := 1 if {
+	workload[0] == "pods"
+	_object(cluster, workload)
+} else := number if {
+	workload[0] == "cronjobs"
+	number := object.get(_object(cluster, workload), ["spec", "jobTemplate", "spec", "parallelism"], 1)
+	is_number(number)
+} else := number if {
+	number := _object(cluster, workload).status.desiredNumberScheduled
+	is_number(number)
 }
 
-_counting(workload) := "parallelism" if {
-	workload[0] == "jobs"
-} else := "replicas"
+# The field of the spec that counts the pods of a workload, which may be in several clusters.
+_counting([resources, _, _]) := {
+	"deployments": "replicas",
+	"jobs": "parallelism",
+	"replicasets": "replicas",
+	"replicationcontrollers": "replicas",
+	"statefulsets": "replicas",
+}[resources]
+
+_counting([resources, _, _]) := "replicas" if contains(resources, ".")
 
 # Where the workload's manifest says that it runs; without the annotation, or if nobody can read that, where it would.
 _assigned(workload) := {"clusters": set()} if {
 	not _has_manifests
-} else := {"clusters": object.keys(written.clusters), "source": "annotation"} if {
-	written := json.unmarshal(_object("", workload).metadata.annotations["federation.kubernetes.io/replica-set-preferences"])
+} else := {"clusters": object.keys(values.weights(choices)), "source": "annotation"} if {
+	written := _object("", workload).metadata.annotations["federation.kubernetes.io/replica-set-preferences"]
+	choices := values.choices(values.unmarshalled(written))
 } else := {"clusters": object.keys(weights), "source": "decision"} if {
 	_object("", workload)
 	weights := decision(workload).annotations["replica-set-preferences"].clusters
@@ -189,13 +263,43 @@ _assigned(workload) := {"clusters": set()} if {
 
 _object(cluster, [resources, namespace, name]) := data.inventory[cluster][resources][namespace][name]
 
-# Whether a Deployment among the objects made the ReplicaSet. Anyone who may edit an object may write any other owner into
-# it, and would hide it so.
-_is_left_out(cluster, ["replicasets", namespace, name]) if {
-	some reference in _object(cluster, ["replicasets", namespace, name]).metadata.ownerReferences
+# METADATA
+# description: |
+#   The controller of the workload that is not among the objects, such as `Cluster pg`; undefined without one.
+unlisted_controller(cluster, workload) := sprintf("%s %s", [reference.kind, reference.name]) if {
+	not _controller(cluster, workload)
+	some reference in _object(cluster, workload).metadata.ownerReferences
 	reference.controller == true
-	reference.kind == "Deployment"
-	_object(cluster, ["deployments", namespace, reference.name])
+}
+
+# Whether a workload among the objects made it, which stands for it. Anyone who may edit an object may write any owner into
+# it; it is hidden so only by a workload of the same customer.
+_is_left_out(cluster, workload) if {
+	controller := _controller(cluster, workload)
+	_has_no_other_owner(cluster, workload, controller)
+}
+
+_controller(cluster, [resources, namespace, name]) := controller if {
+	some reference in _object(cluster, [resources, namespace, name]).metadata.ownerReferences
+	reference.controller == true
+	controller := [_owning(reference), namespace, reference.name]
+	_object(cluster, controller)
+}
+
+_owning(reference) := _resources_of[reference.kind] if {
+	_group(reference) in {"", "apps", "batch"}
+} else := sprintf("%s.%s", [lower(reference.kind), _group(reference)])
+
+_group(reference) := substring(version, 0, max([0, indexof(version, "/")])) if {
+	version := object.get(reference, "apiVersion", "")
+}
+
+_has_no_other_owner(cluster, workload, _) if not owner(cluster, workload)
+
+_has_no_other_owner(cluster, workload, controller) if owner(cluster, workload) == owner(cluster, controller)
+
+_is_left_out(cluster, ["pods", namespace, name]) if {
+	_object(cluster, ["pods", namespace, name]).status.phase in {"Failed", "Succeeded"}
 }
 
 _is_left_out(cluster, ["jobs", namespace, name]) if _has_ended(cluster, namespace, name)

@@ -158,3 +158,74 @@ test_other_workloads_do_not_end if {
 	in_berlin := applications.running_in("berlin") with data.inventory as {"berlin": {"deployments": {"shop": deployments}}}
 	in_berlin == {["deployments", "shop", "web"]}
 }
+
+_made_by(kind, name, api_version) := {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "controller": true}]}
+
+_everything := {"berlin": {
+	"namespaces": {"shop": {"metadata": {"labels": {"customer": "acme"}}}},
+	"nodes": {"node": {}},
+	"objects": {"shop": {
+		"Secret. keys": {"kind": "Secret", "metadata": {}},
+		"Secret. theirs": {"kind": "Secret", "metadata": {"labels": {"customer": "other"}}},
+		"Service. web": {"kind": "Service", "metadata": {}},
+	}},
+	"deployments": {"shop": {"web": {"metadata": {}, "spec": {"replicas": 3}}}},
+	"replicasets": {"shop": {"web-1": {"metadata": _made_by("Deployment", "web", "apps/v1"), "spec": {}}}},
+	"daemonsets": {"shop": {"agent": {"metadata": {}, "spec": {}, "status": {"desiredNumberScheduled": 4}}, "new": {"metadata": {}, "spec": {}}}},
+	"cronjobs": {"shop": {
+		"nightly": {"metadata": {}, "spec": {"jobTemplate": {"spec": {"parallelism": 2}}}},
+		"odd": {"metadata": {}, "spec": {"jobTemplate": {"spec": {"parallelism": "x"}}}},
+	}},
+	"jobs": {"shop": {"nightly-1": {"metadata": _made_by("CronJob", "nightly", "batch/v1"), "spec": {}}}},
+	"rollout.argoproj.io": {"shop": {"green": {"kind": "Rollout", "metadata": {}, "spec": {"replicas": 5}}}},
+	"pods": {
+		"shop": {
+			"debug": {"kind": "Pod", "metadata": {}, "spec": {}, "status": {"phase": "Running"}},
+			"web-1-x": {"metadata": _made_by("ReplicaSet", "web-1", "apps/v1"), "spec": {}},
+			"green-x": {"metadata": _made_by("Rollout", "green", "argoproj.io/v1alpha1"), "spec": {}},
+			"pg-1": {"metadata": _made_by("Cluster", "pg", "postgresql.cnpg.io/v1"), "spec": {}},
+			"stolen": {"metadata": object.union(_made_by("DaemonSet", "agent", "apps/v1"), _says("other")), "spec": {}},
+			"ended": {"metadata": {}, "spec": {}, "status": {"phase": "Failed"}},
+		},
+		"nobodys": {
+			"lonely": {"metadata": {}, "spec": {}},
+			"made": {"metadata": _made_by("DaemonSet", "own", "apps/v1"), "spec": {}},
+		},
+	},
+}}
+
+_whole_world := object.union(_everything, {"berlin": {"daemonsets": {"nobodys": {"own": {"metadata": {}, "spec": {}}}}}})
+
+test_every_kind_counts_and_what_another_made_does_not if {
+	owned := applications.of_customer("acme", "berlin") with data.inventory as _whole_world with data.placement as _world
+	{[kind, each.workload[2], replicas] |
+		some each in owned
+		kind := applications.kind(each.workload) with data.inventory as _whole_world
+		replicas := {number | number := applications.replicas("berlin", each.workload) with data.inventory as _whole_world}
+	} == {
+		["Deployment", "web", {3}],
+		["DaemonSet", "agent", {4}],
+		["DaemonSet", "new", set()],
+		["CronJob", "nightly", {2}],
+		["CronJob", "odd", set()],
+		["Rollout", "green", {5}],
+		["Pod", "debug", {1}],
+		["Pod", "pg-1", {1}],
+	}
+	others := applications.of_customer("other", "berlin") with data.inventory as _whole_world with data.placement as _world
+	{each.workload[2] | some each in others} == {"stolen"}
+	applications.unlisted_controller("berlin", ["pods", "shop", "pg-1"]) == "Cluster pg" with data.inventory as _whole_world
+	not applications.unlisted_controller("berlin", ["pods", "shop", "web-1-x"]) with data.inventory as _whole_world
+}
+
+test_what_nobody_owns_and_what_is_no_workload if {
+	applications.unowned_in("berlin") == {["daemonsets", "nobodys", "own"], ["pods", "nobodys", "lonely"]} with data.inventory as _whole_world
+	applications.others_of("acme", "berlin") == {"Secret": 1, "Service": 1} with data.inventory as _whole_world
+	applications.others_of("acme", "paris") == {} with data.inventory as _whole_world
+}
+
+test_whole_workloads_are_read_as_they_are if {
+	pod := applications.resource(["pods", "shop", "debug"]) with data.inventory as _whole_world
+	pod.kind == "Pod"
+	not applications.replicas("paris", ["pods", "shop", "debug"]) with data.inventory as _whole_world
+}

@@ -8,6 +8,8 @@ package lib.placement_questions
 import data.lib.workload_placement.costs
 import data.lib.workload_placement.customers
 import data.lib.workload_placement.decision as placement
+import data.lib.workload_placement.division
+import data.lib.workload_placement.eligibility
 import data.lib.workload_placement.request
 import data.lib.workload_placement.world
 
@@ -63,9 +65,18 @@ _unexplained := {key: value | some key in ["annotations", "errors"]; value := da
 
 # METADATA
 # description: |
-#   The decision about the workload: its `answer`, as a list that is empty without one; the `costs` of the workload in each
-#   cluster; and `cost`, what the decision costs, which is null if it is not known.
-decision(resource, namespaces) := priced(question(resource, namespaces))
+#   All of the decision about the workload: its `answer`, as a list that is empty without one; the `costs` of the workload in
+#   each cluster; `cost`, what the decision costs, which is null if it is not known; how it is divided, in `replicas` and
+#   `fields` of each cluster; `customer`, a list that is empty if nobody names one; and `lawful`, the clusters where data of
+#   that customer may be.
+decision(resource, namespaces) := decided if {
+	asked := question(resource, namespaces)
+	not asked.namespaces
+	decided := _all with input as {"resource": asked.resource}
+} else := decided if {
+	decided := _all with input as {"resource": resource}
+		with data.kubernetes.namespaces as namespaces
+}
 
 # METADATA
 # description: The decision about what `question` gives, with `cost`, what it costs; null if that is not known.
@@ -79,6 +90,13 @@ priced(asked) := decided if {
 
 # Both share one `with`, because each `with` makes OPA evaluate all rules again.
 _decided := {"answer": [answer | answer := data.k8s.placement], "costs": costs.by_cluster, "cost": _cost}
+
+_all := object.union(_decided, {
+	"customer": [name | name := customers.name],
+	"fields": division.fields,
+	"lawful": eligibility.lawful,
+	"replicas": division.replicas,
+})
 
 default _cost := null
 
@@ -114,7 +132,7 @@ question(resource, namespaces) := {"resource": {
 }} if {
 	is_object(resource.metadata)
 	spec := _spec(resource.spec)
-	resource.kind in {"Deployment", "Job", "ReplicaSet", "StatefulSet"}
+	_is_divisible(resource)
 	annotations := object.get(resource.metadata, "annotations", {})
 	labels := object.get(resource.metadata, "labels", {})
 	is_object(annotations)
@@ -128,6 +146,12 @@ question(resource, namespaces) := {"resource": {
 	metadata := {"annotations": object.union(said, {"customer": customer})}
 	names := _names(namespace, object.get(resource.metadata, "name", null))
 } else := {"resource": resource, "namespaces": namespaces}
+
+# Kinds of others may have such a name, and of the rest of Kubernetes' own there are few.
+_is_divisible(resource) if {
+	resource.kind in {"Deployment", "Job", "ReplicaSet", "StatefulSet"}
+	object.get(resource, "apiVersion", "apps/v1") in {"apps/v1", "batch/v1"}
+}
 
 _keys_of_annotations := request.stated_keys | request.annotation_keys
 
@@ -144,7 +168,7 @@ _names(namespace, name) := {"namespace": namespace, "name": name} if {
 
 # Of workloads with equal specs, OPA evaluates this once. Undefined without the spec of a pod.
 _spec(spec) := object.union(
-	object.filter(spec, ["parallelism", "replicas"]),
+	object.filter(spec, ["completionMode", "completions", "parallelism", "replicas", "volumeClaimTemplates"]),
 	{"template": {"spec": _pod_spec(spec.template.spec)}},
 ) if {
 	is_object(spec)
@@ -154,7 +178,10 @@ _spec(spec) := object.union(
 
 _pod_spec(spec) := object.union(
 	object.filter(spec, ["overhead", "resources", "tolerations"]),
-	{list: _containers(spec[list]) | some list in ["containers", "initContainers"]},
+	object.union(
+		{list: _containers(spec[list]) | some list in ["containers", "initContainers"]},
+		{"volumes": [{"persistentVolumeClaim": {}} | some volume in spec.volumes; is_object(volume.persistentVolumeClaim)]},
+	),
 )
 
 _containers(containers) := [_container(container) | some container in containers] if {

@@ -73,3 +73,11 @@ test_customers_with_equal_data_get_their_own_errors if {
 	some sentence in outcome.nowhere.errors["no cluster"]
 	contains(sentence, `customer "nowhere"`)
 }
+
+test_a_decision_says_how_it_is_carried_out if {
+	decided := questions.decision(_workload("a", {"labels": {"customer": "acme"}}), {}) with data.placement as _placement
+	decided.customer == ["acme"]
+	decided.lawful == {"berlin"}
+	decided.replicas == {"berlin": 1}
+	decided.fields == {"berlin": {"replicas": 1}}
+}

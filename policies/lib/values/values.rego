@@ -53,6 +53,29 @@ is_short(number) if {
 
 # METADATA
 # description: |
+#   The clusters that a value names, as a list or by their names. A list may also be written as `{"clusters": [NAME]}`.
+#   Undefined for any other shape.
+choices(value) := value if is_array(value)
+
+choices(value) := value.clusters if {
+	object.keys(value) == {"clusters"}
+	_is_collection(value.clusters)
+}
+
+_is_collection(value) if is_array(value)
+
+_is_collection(value) if is_object(value)
+
+# METADATA
+# description: What YAML read where somebody wrote a text without quotes, as messages say it; undefined for other values.
+unquoted(false) := "false, as YAML reads no and off: quote it"
+
+unquoted(true) := "true, as YAML reads yes and on: quote it"
+
+unquoted(number) := sprintf("the number %v: quote it", [number]) if is_number(number)
+
+# METADATA
+# description: |
 #   The weights in a list of names, each of which has 1, or in an object, `{NAME: {"weight": NUMBER}}`, by name.
 weights(choices) := {name: 1 | some name in choices} if is_array(choices)
 

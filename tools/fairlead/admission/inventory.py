@@ -11,9 +11,10 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
-from fairlead.kube import admission_reviews, api_paths
+from fairlead.kube import admission_reviews, api_paths, stored_fields
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
+from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.kube.resources import Resource
 from fairlead.policy.instances import Instance
 from fairlead.policy.requests import Kind
@@ -21,26 +22,10 @@ from fairlead.settings.models import Replicated
 
 Object = Mapping[str, Any]
 
-_POD_TEMPLATE = ("spec", "template")
-_WORKLOADS = {
-    ("apps", "Deployment"): _POD_TEMPLATE,
-    ("apps", "DaemonSet"): _POD_TEMPLATE,
-    ("apps", "StatefulSet"): _POD_TEMPLATE,
-    ("apps", "ReplicaSet"): _POD_TEMPLATE,
-    ("", "ReplicationController"): _POD_TEMPLATE,
-    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
-    ("batch", "Job"): _POD_TEMPLATE,
-}
-"""The path of the pod template in workloads, by their group and kind; all have the version v1."""
-_READ = {kind for _, kind in _WORKLOADS}
+_READ = {kind for _, kind in TEMPLATES}
 # Pods that have ended run nowhere, and nobody applies them again.
 _ALIVE = ("status.phase!=Succeeded", "status.phase!=Failed")
 _MIRROR = "kubernetes.io/config.mirror"
-# The metadata that API servers write themselves.
-_STORED = {
-    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"),
-    *("managedFields", "resourceVersion", "selfLink", "uid"),
-}
 
 
 @dataclass(frozen=True)
@@ -68,7 +53,7 @@ def further_kinds(active: Iterable[Instance]) -> list[Kind]:
         for request in instance.requests
         if "CREATE" in request.operations
         for kind in request.kinds
-        if not kind.subresource and (kind.group, kind.kind) not in {*_WORKLOADS, ("", "Pod")}
+        if not kind.subresource and (kind.group, kind.kind) not in {*TEMPLATES, ("", "Pod")}
     }
     return [kinds[path] for path in sorted(kinds)]
 
@@ -106,7 +91,7 @@ class Inventory:
         subjects = [
             subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)
         ]
-        for (group, name), template in _WORKLOADS.items():
+        for (group, name), template in TEMPLATES.items():
             version = f"{group}/v1".lstrip("/")
             path = api_paths.joined(version, None, admission_reviews.plural(name))
             subjects += [
@@ -190,7 +175,7 @@ def of_pod(pod: Object) -> Iterator[Subject]:
     if _placed_by_another(pod, node):
         yield Subject(*identity, (), node)
         return
-    manifest = _sent(pod)
+    manifest = stored_fields.without(pod)
     if not _sets_node(metadata.get("managedFields") or ()):
         manifest["spec"] = {
             key: value for key, value in manifest["spec"].items() if key != "nodeName"
@@ -219,7 +204,7 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
             **{
                 key: value
                 for key, value in (part.get("metadata") or {}).items()
-                if key not in _STORED
+                if key not in stored_fields.METADATA
             },
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
@@ -227,14 +212,17 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
         },
         "spec": part.get("spec") or {},
     }
-    reviews = (admission_reviews.build(pod), admission_reviews.build(_sent(workload)))
+    reviews = (
+        admission_reviews.build(pod),
+        admission_reviews.build(stored_fields.without(workload)),
+    )
     yield Subject(metadata["namespace"], workload["kind"], metadata["name"], reviews)
 
 
 def of_object(stored: Object, kind: Kind) -> Subject:
     """An object that runs no pods, as its author would apply it again."""
     namespace = stored["metadata"].get("namespace", "")
-    review = admission_reviews.build(_sent(stored))
+    review = admission_reviews.build(stored_fields.without(stored))
     for key in ("resource", "requestResource"):
         review["request"][key] = {**review["request"][key], "resource": kind.resources}
     if not namespace and kind.path != "/Namespace":
@@ -251,14 +239,6 @@ def _owner(workload: Object) -> dict[str, Any]:
         "name": workload["metadata"]["name"],
     }
     return {**reference, "controller": True}
-
-
-def _sent(stored: Object) -> dict[str, Any]:
-    metadata = {key: value for key, value in stored["metadata"].items() if key not in _STORED}
-    return {
-        **{key: value for key, value in stored.items() if key != "status"},
-        "metadata": metadata,
-    }
 
 
 def _placed_by_another(pod: Object, node: str | None) -> bool:

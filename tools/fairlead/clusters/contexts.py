@@ -158,8 +158,8 @@ def _read(kubeconfig: Path) -> Any:
 def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[str, Any]]:
     """The name of the context and a kubeconfig with only what it needs, with absolute paths.
 
-    Of several entries with one name the first one counts, as for kubectl. Raises UsageError,
-    InputError.
+    Of several entries with one name the first one counts, and an empty file has none, as for
+    kubectl. Raises UsageError, InputError.
     """
     by_section: dict[str, dict[str, tuple[Path, Any]]] = {
         "contexts": {},
@@ -168,7 +168,12 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
     }
     current = None
     for source in sources:
-        document = yaml_files.read_yaml(source)[0].value
+        documents = yaml_files.parse_yaml(
+            yaml_files.read_text(source, may_be_blank=True), source, select=lambda _: True
+        )
+        if not documents:
+            continue
+        document = documents[0].value
         if not isinstance(document, dict):
             raise InputError(source, "is not a kubeconfig: name another file by --kubeconfig")
         current = current or document.get("current-context")

@@ -21,7 +21,11 @@ _SOURCES = {
         "github.com/karmada-io/karmada",
         "v1.16.0",
         "charts/karmada/_crds/bases/policy",
-        ("policy.karmada.io_propagationpolicies.yaml", "policy.karmada.io_overridepolicies.yaml"),
+        (
+            "policy.karmada.io_propagationpolicies.yaml",
+            "policy.karmada.io_clusterpropagationpolicies.yaml",
+            "policy.karmada.io_overridepolicies.yaml",
+        ),
     ),
     "argocd": (
         "github.com/argoproj/argo-cd/v3",

@@ -3,10 +3,13 @@ this process runs in."""
 
 from __future__ import annotations
 
+import logging
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -20,7 +23,8 @@ def load(kubeconfig: Path | None) -> Configuration:
     """The address and credentials of `kubeconfig`, or of the pod that this process runs in.
 
     Tokens that are refreshed on the way are written back into the file, unless it is mounted
-    read-only. Raises UsageError, for a file InputError.
+    read-only. Raises UsageError, for a file InputError, also if its exec plugin gives no
+    credentials.
     """
     loaded = Configuration()
     token_file: Path | None = None
@@ -28,12 +32,7 @@ def load(kubeconfig: Path | None) -> Configuration:
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=loaded)
         else:
-            config.load_kube_config(
-                str(kubeconfig),
-                client_configuration=loaded,
-                persist_config=os.access(kubeconfig, os.W_OK),
-            )
-            token_file = _token_file(kubeconfig)
+            token_file = _load_file(kubeconfig, loaded)
     except (
         config.ConfigException,
         yaml.YAMLError,
@@ -62,6 +61,25 @@ def load(kubeconfig: Path | None) -> Configuration:
     return loaded
 
 
+def _load_file(kubeconfig: Path, loaded: Configuration) -> Path | None:
+    """Load the kubeconfig into `loaded`; returns the file with the token of its user, if any."""
+    with _logged_errors() as problems:
+        config.load_kube_config(
+            str(kubeconfig),
+            client_configuration=loaded,
+            persist_config=os.access(kubeconfig, os.W_OK),
+        )
+    user = _user(kubeconfig)
+    if user.get("exec") and problems:
+        # The package would go on, and send requests in nobody's name.
+        raise InputError(
+            kubeconfig,
+            f"the exec plugin {user['exec'].get('command')!r} gives no credentials "
+            f"({'; '.join(problems)}): install it and try it, or name another context",
+        )
+    return kubeconfig.parent / user["tokenFile"] if user.get("tokenFile") else None
+
+
 class _Token:
     """Reads the token file of a kubeconfig at every request: the file is replaced long before the
     token expires. The package reads it once; in a pod, it reads the token again every minute.
@@ -76,15 +94,28 @@ class _Token:
                 configuration.api_key["BearerToken"] = f"Bearer {token}"
 
 
-def _token_file(kubeconfig: Path) -> Path | None:
-    """The tokenFile of the current context's user, which takes precedence over the token, as for
+def _user(kubeconfig: Path) -> dict[str, Any]:
+    """The user of the current context. Its tokenFile takes precedence over its token, as for
     kubectl.
     """
     document = yaml.safe_load(kubeconfig.read_text())
     contexts = {entry["name"]: entry.get("context") for entry in document.get("contexts") or ()}
     users = {entry["name"]: entry.get("user") or {} for entry in document.get("users") or ()}
-    token_file = users.get(contexts[document["current-context"]].get("user"), {}).get("tokenFile")
-    return kubeconfig.parent / token_file if token_file else None
+    return users.get(contexts[document["current-context"]].get("user"), {})
+
+
+@contextmanager
+def _logged_errors() -> Iterator[list[str]]:
+    """What the package logs as errors while the block runs, instead of printing it."""
+    messages: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield messages
+    finally:
+        root.removeHandler(handler)
 
 
 def _loopback(url: str) -> bool:

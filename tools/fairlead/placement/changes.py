@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlead.placement.decisions import Placement
+from fairlead.placement.placements import Placement
 
 Replicas = Mapping[str, Mapping[str, int]]
 """The replicas of workloads in each cluster, by the titles of the workloads."""

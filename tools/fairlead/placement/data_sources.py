@@ -20,6 +20,18 @@ _SIMILAR = 0.8
 """How similar an unknown key is to the one that was meant. By difflib's own limit of 0.6, one could
 mean `price` by `provider`."""
 
+_REQUIREMENTS = {
+    *("capacity", "certifications", "clusters", "cordoned", "customers", "jurisdictions"),
+    *("effect", "key", "taints", "value"),
+}
+"""The keys without which a decision would allow more."""
+_UNREAD = "has the key {!r}, which is not read: did you mean {!r}?"
+_READ_BY_YAML = {
+    "false": "false, such as an unquoted no",
+    "null": "null",
+    "true": "true, such as an unquoted yes",
+}
+
 _Location = tuple[str | int, ...]
 
 
@@ -28,7 +40,8 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
     the later one decides; mappings are merged.
 
     If a URL has no good answer, the last good one counts, with a warning. Keys that look misspelt
-    are warnings, too, because data may have further fields. Raises InputError.
+    are warnings, too, because data may have further fields; errors, if they would drop a
+    requirement. Raises InputError.
     """
     merged: dict[str, Any] = {}
     for source in sources:
@@ -41,10 +54,24 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
             path = Path(source)
             document = _document(yaml_files.read_text(path), yaml_files.shown(path))
             name = str(document.path)
-        for warning in _misspelt(document, name):
-            progress.warn(warning)
+        _warn(document, name, progress)
         merged = _merged(merged, document.value)
     return merged
+
+
+def check(document: yaml_files.Document, name: str, progress: Progress) -> None:
+    """Warn of keys that look misspelt; `name` is that of the source in messages. Raises InputError
+    for one that would drop a requirement, and for names that are no text.
+    """
+    _require_sound(document)
+    _warn(document, name, progress)
+
+
+def _warn(document: yaml_files.Document, name: str, progress: Progress) -> None:
+    for (first, further), meant in _misspelt(document):
+        at = _place(name, document.line(first))
+        more = f" (and {further} more)" if further else ""
+        progress.warn(f"{at}: {_shown(first[:-1])}{more} {_UNREAD.format(first[-1], meant)}")
 
 
 def _document(text: str, path: Path) -> yaml_files.Document:
@@ -55,13 +82,35 @@ def _document(text: str, path: Path) -> yaml_files.Document:
             "has no data of clusters: write one document with `placement` at its top, and in that "
             "`clusters` and `customers`",
         )
-    for location, value in _parts(first.value, ()):
+    _require_sound(first)
+    return first
+
+
+def _require_sound(document: yaml_files.Document) -> None:
+    """Raises InputError for what no policy could read, or would read as something else."""
+    for location, value in _parts(document.value, ()):
         # YAML has numbers that JSON, and so OPA, does not have.
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(
-                path, f"{_shown(location)} is {value}: write a number", line=first.line(location)
+                document.path,
+                f"{_shown(location)} is {value}: write a number",
+                line=document.line(location),
             )
-    return first
+        for key in value if isinstance(value, Mapping) else ():
+            if read := _READ_BY_YAML.get(json.dumps(key).strip('"')):
+                raise InputError(
+                    document.path,
+                    f"{_shown(location)} has a key that YAML reads as {read}: quote it",
+                    line=document.line(location),
+                )
+    problems = [
+        (document.line(first), f"{_shown(first[:-1])} {_UNREAD.format(first[-1], meant)}")
+        for (first, _), meant in _misspelt(document)
+        if meant in _REQUIREMENTS
+    ]
+    if problems:
+        (line, text), *others = problems
+        raise InputError(document.path, text, line=line, further=others)
 
 
 def _parts(value: Any, location: _Location) -> Iterator[tuple[_Location, Any]]:
@@ -75,19 +124,17 @@ def _parts(value: Any, location: _Location) -> Iterator[tuple[_Location, Any]]:
             yield from _parts(child, (*location, number))
 
 
-def _misspelt(document: yaml_files.Document, name: str) -> Iterator[str]:
-    """A sentence for each key that placement does not know and that looks like one that it knows.
-    It names the first place of the key, and how many more there are.
+def _misspelt(document: yaml_files.Document) -> Iterator[tuple[tuple[_Location, int], str]]:
+    """Each key that placement does not know and that looks like one that it knows: its first place
+    and how many more there are, and the key that is meant.
     """
     schema = json.loads((paths.root() / "tools" / "schemas" / "placement_data.json").read_text())
     places: dict[tuple[str, str], list[_Location]] = {}
     for location, keys in _unknown(document.value["placement"], schema, ("placement",)):
         if close := difflib.get_close_matches(str(location[-1]), keys, 1, _SIMILAR):
             places.setdefault((str(location[-1]), close[0]), []).append(location)
-    for (key, suggestion), (first, *further) in places.items():
-        at = f"{name}:{document.line(first)}: {_shown(first[:-1])}"
-        suffix = f" (and {len(further)} more)" if further else ""
-        yield f"{at}{suffix} has the key {key!r}, which is not read: did you mean {suggestion!r}?"
+    for (_, meant), (first, *further) in places.items():
+        yield (first, len(further)), meant
 
 
 def _unknown(
@@ -111,6 +158,10 @@ def _unknown(
             yield from _unknown(child, further, path)
         elif further:
             yield path, list(properties)
+
+
+def _place(name: str, line: int | None) -> str:
+    return f"{name}:{line}" if line else name
 
 
 def _shown(location: _Location) -> str:

@@ -7,20 +7,22 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Condition, Event, Thread
 from typing import Any
 
-from fairlead.common import atomic_files, waiting
+from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Document
 from fairlead.deployment import names
-from fairlead.kube import resources
+from fairlead.kube import admission_reviews, resources
 from fairlead.kube.clients import BRIEF, Objects
-from fairlead.placement import decisions, karmada
+from fairlead.kube.errors import Refused, Unreachable
+from fairlead.kube.pod_templates import TEMPLATES
+from fairlead.placement import data_sources, decisions, karmada, manifest_kinds
 from fairlead.placement.decisions import Inputs
 from fairlead.placement.hosts import Host, is_ours
+from fairlead.sync import watches
 from fairlead.sync.desired import Source
 from fairlead.sync.metrics import Metrics
 from fairlead.sync.watches import Watch
@@ -28,13 +30,9 @@ from fairlead.sync.watches import Watch
 DATA = "placement"
 """The ConfigMap with the data, in Fairlead's namespace."""
 _WORKLOADS = {
-    f"{group}/v1/{plural}": (f"{group}/v1", kind)
-    for group, plural, kind in (
-        ("apps", "deployments", "Deployment"),
-        ("apps", "replicasets", "ReplicaSet"),
-        ("apps", "statefulsets", "StatefulSet"),
-        ("batch", "jobs", "Job"),
-    )
+    f"{api_version}/{admission_reviews.plural(kind)}": (api_version, kind)
+    for group, kind in (*TEMPLATES, manifest_kinds.PODS)
+    for api_version in ("/".join(filter(None, (group, "v1"))),)
 }
 _POLICIES = tuple(
     f"{karmada.API_VERSION}/{plural}" for plural in ("propagationpolicies", "overridepolicies")
@@ -50,9 +48,12 @@ class HostInputs:
     events of sync.watches.Watch, which come in threads of their own.
     """
 
-    def __init__(self, host: str) -> None:
-        """`host` is the name of the cluster in messages."""
+    def __init__(self, host: str, *, only_of_customers: bool = False) -> None:
+        """`host` is the name of the cluster in messages. With `only_of_customers`, workloads count
+        only if an annotation or a label of them or of their namespace names a customer.
+        """
         self._host = Path(host)
+        self._only_of_customers = only_of_customers
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
         self._version = 0
         self._changed = Condition()
@@ -80,24 +81,35 @@ class HostInputs:
         """Everything as it is now. Raises InputError if the data are missing or cannot be read."""
         with self._changed:
             objects = {name: dict(each) for name, each in self._objects.items()}
+        namespaces = objects.get(_NAMESPACES, {})
         documents = [
             Document(self._host, {"apiVersion": api_version, "kind": kind, **value}, None)
             for name, (api_version, kind) in (
                 (_NAMESPACES, ("v1", "Namespace")),
                 *_WORKLOADS.items(),
             )
-            for _, value in sorted(objects.get(name, {}).items())
+            for (namespace, _), value in sorted(objects.get(name, {}).items())
+            if name == _NAMESPACES
+            or not self._only_of_customers
+            or _has_customer(value, namespaces.get(("", namespace), {}))
         ]
         data = objects.get(_CONFIG, {}).get((names.NAMESPACE, DATA))
         where = f"{self._host}: ConfigMap {names.NAMESPACE}/{DATA}"
         if data is None:
             raise InputError(where, "is not there: create it, with the data of the clusters")
         return Inputs(
-            documents, decisions.with_namespaces({"placement": _parsed(where, data)}, documents)
+            documents,
+            decisions.with_namespaces({"placement": _parsed(where, data, progress)}, documents),
+            {
+                title: weights
+                for name in _POLICIES
+                for _, _, title, weights in filter(None, objects.get(name, {}).values())
+                if weights
+            },
         )
 
     def carried_out(self) -> Any:
-        """Which of Fairlead's policies for Karmada there are, and their generations."""
+        """Which of Fairlead's policies for Karmada there are, with their generations."""
         with self._changed:
             return {name: dict(self._objects.get(name, {})) for name in _POLICIES}
 
@@ -122,12 +134,12 @@ class HostInputs:
 
 
 @contextmanager
-def followed(host: Host, selector: str) -> Iterator[HostInputs]:
-    """Follow the host cluster while the block runs: the workloads that the label selector matches.
-    Raises UsageError if it cannot be read.
+def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
+    """Follow the host cluster while the block runs: the workloads that the label selector matches;
+    without one, those of customers. Raises UsageError if it cannot be read.
     """
-    inputs = HostInputs(host.name)
-    labelled = {"labelSelector": selector}
+    inputs = HostInputs(host.name, only_of_customers=selector is None)
+    labelled = {"labelSelector": selector or ""}
     followed_sources: list[tuple[Source, Mapping[str, str]]] = [
         (Source("namespaces"), {}),
         (Source("data", names.NAMESPACE), {"fieldSelector": f"metadata.name={DATA}"}),
@@ -135,15 +147,14 @@ def followed(host: Host, selector: str) -> Iterator[HostInputs]:
         *((_resource(each), {}) for each in _POLICIES),
     ]
     stop, metrics = Event(), Metrics()
-    with TemporaryDirectory(prefix="fairlead-") as folder:
-        kubeconfig = Path(folder) / "kubeconfig"
-        atomic_files.write_private(kubeconfig, host.kubeconfig.encode())
+    with host.as_file() as kubeconfig:
         api = Objects(kubeconfig, timeout=BRIEF)
-        watches = [
+        _require_rights(host.name, api, [source for source, _ in followed_sources])
+        following = [
             Watch(api, source, chosen, inputs, metrics) for source, chosen in followed_sources
         ]
         try:
-            for watch in watches:
+            for watch in following:
                 Thread(target=watch.run, args=(stop, lambda: None), daemon=True).start()
             try:
                 waiting.until(
@@ -152,11 +163,24 @@ def followed(host: Host, selector: str) -> Iterator[HostInputs]:
                     what="the host cluster is listed",
                 )
             except FairleadError as error:
-                problems = "; ".join(filter(None, (watch.trouble for watch in watches)))
+                problems = "; ".join(filter(None, (watch.trouble for watch in following)))
                 raise UsageError(f"{host.name}: {problems or error}") from error
             yield inputs
         finally:
             stop.set()
+
+
+def _require_rights(host: str, api: Objects, sources: Iterable[Source]) -> None:
+    """Raises UsageError for the first of the sources that the API server does not let us list. It
+    may be away for a moment.
+    """
+    try:
+        for source in sources:
+            api.call("GET", watches.path(source), query={"limit": "1"})
+    except Refused as error:
+        raise UsageError(f"{host}: {error}") from error
+    except Unreachable:
+        return
 
 
 def _resource(text: str) -> Source:
@@ -177,14 +201,25 @@ def _thinned(source: Source, value: Mapping[str, Any]) -> Any:
         return {**(value.get("data") or {})}
     metadata = value["metadata"]
     if _name(source) in _POLICIES:
+        if not is_ours(value):
+            return None
         # Whoever changes one of ours makes it be applied again.
-        return (metadata["uid"], metadata.get("generation")) if is_ours(value) else None
+        where = karmada.title_of(value), karmada.weights_of(value)
+        return (metadata["uid"], metadata.get("generation"), *where)
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     thinned = {"metadata": {key: metadata[key] for key in kept if metadata.get(key)}}
     return {**thinned, "spec": value["spec"]} if source.resource else thinned
 
 
-def _parsed(where: str, data: Mapping[str, str]) -> dict[str, Any]:
+def _has_customer(value: Mapping[str, Any], namespace: Mapping[str, Any]) -> bool:
+    return any(
+        "customer" in manifest_kinds.mapping(each.get("metadata", {}).get(field))
+        for each in (value, namespace)
+        for field in ("annotations", "labels")
+    )
+
+
+def _parsed(where: str, data: Mapping[str, str], progress: Progress) -> dict[str, Any]:
     """The data of the ConfigMap, whose values are JSON. Raises InputError."""
     parsed = {}
     for key, text in data.items():
@@ -192,4 +227,12 @@ def _parsed(where: str, data: Mapping[str, str]) -> dict[str, Any]:
             parsed[key] = json.loads(text)
         except ValueError as error:
             raise InputError(where, f"{key} is not JSON: {error}") from error
+    for key in ("clusters", "customers"):
+        if key not in parsed:
+            has = ", ".join(sorted(parsed)) or "none"
+            raise InputError(
+                where, f"has no key {key}: bring it by --from-file={key}=FILE (its keys are: {has})"
+            )
+    document = Document(Path(where), {"placement": parsed}, None)
+    data_sources.check(document, where, progress)
     return parsed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +13,9 @@ import yaml
 
 from fairlead.clusters import contexts
 from fairlead.common import atomic_files
+from fairlead.common.errors import UsageError
 from fairlead.kube import clients
+from fairlead.kube.errors import ApiServerError
 
 FIELD_MANAGER = "fairlead-place"
 """The field manager of what is applied in host clusters. An object that it did not apply is left
@@ -37,13 +40,30 @@ class Host:
         return cls(name, yaml.safe_dump(document, sort_keys=False))
 
     def objects(self) -> clients.Objects:
-        """A client of the cluster's objects, for one thread. Raises UsageError if the cluster
-        cannot be reached.
+        """A client of the cluster's objects, for one thread. Raises UsageError, which names the
+        cluster, if that cannot be reached, or does not let us in.
+        """
+        with self.as_file() as file:
+            try:
+                return clients.reach(file, field_manager=FIELD_MANAGER)
+            except ApiServerError as error:
+                raise UsageError(f"{file}: {error}") from error
+
+    @contextmanager
+    def as_file(self) -> Iterator[Path]:
+        """The kubeconfig as a file, during the block. What is wrong with it is a UsageError that
+        names the cluster.
         """
         with TemporaryDirectory(prefix="fairlead-") as folder:
             file = Path(folder) / "kubeconfig"
             atomic_files.write_private(file, self.kubeconfig.encode())
-            return clients.reach(file, field_manager=FIELD_MANAGER)
+            try:
+                yield file
+            except UsageError as error:
+                if not str(error).startswith(f"{file}: "):
+                    raise
+                text = str(error).removeprefix(f"{file}: ")
+                raise UsageError(f"{self.name}: {text}") from error
 
 
 def is_ours(live: Mapping[str, Any]) -> bool:

@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.common.errors import FairleadError, InputError
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Unreachable
 from fairlead.operations.applying import Applier, Outcome
 from fairlead.placement import karmada
-from fairlead.placement.decisions import Placement, Result
+from fairlead.placement.decisions import Result
 from fairlead.placement.hosts import Host, is_ours
+from fairlead.placement.placements import Placement
 
 _KINDS = ("PropagationPolicy", "OverridePolicy")
 
@@ -37,7 +38,7 @@ def keep(result: Result, host: Host, *, progress: Progress) -> Report:
     selector. Raises InputError as karmada.policies.
     """
     report = Report(host.name)
-    if not result.placements:
+    if not result.workloads:
         report.problems.append(
             f"{host.name}: no workload matches the selector. Nothing was changed"
         )
@@ -46,10 +47,8 @@ def keep(result: Result, host: Host, *, progress: Progress) -> Report:
     progress.update(host.name, "connecting")
     try:
         objects = host.objects()
-    except InputError:
-        raise
-    except FairleadError as error:
-        report.problems.append(f"{host.name}: {error}")
+    except UsageError as error:
+        report.problems.append(str(error))
         progress.finish(host.name, "not reached")
         return report
     progress.update(host.name, "applying policies")

@@ -50,8 +50,16 @@ class Decision:
 class Watch:
     """Decides again on change. `next` blocks until there is something to carry out."""
 
-    def __init__(self, source: Source, *, folder: Path | None, progress: Progress) -> None:
-        """`folder` has policies, see decisions.decide."""
+    def __init__(
+        self,
+        source: Source,
+        *,
+        folder: Path | None,
+        moves_volumes: bool = False,
+        progress: Progress,
+    ) -> None:
+        """For `folder` and `moves_volumes`, see decisions.decide."""
+        self._moves_volumes = moves_volumes
         self._source = source
         self._folder = folder
         self._progress = progress
@@ -91,7 +99,11 @@ class Watch:
         try:
             inputs = self._source.read(self._progress)
             result = decisions.decide(
-                inputs, folder=self._folder, running=self._running, progress=self._progress
+                inputs,
+                folder=self._folder,
+                running=self._running,
+                moves_volumes=self._moves_volumes,
+                progress=self._progress,
             )
         except FairleadError as error:
             if str(error) != self._problem:
@@ -113,12 +125,12 @@ class Watch:
         if key == self._key:
             return None
         running = self._running_before = self._running
-        moved = changes.between(running, self._costs, result.placements)
-        decided = {each.title: each for each in result.placements if not each.errors}
+        moved = changes.between(running, self._costs, result.workloads)
+        decided = {each.title: each for each in result.workloads if not each.errors}
         self._key = key
         self._running = {
             each.title: changes.after(each, running.get(each.title, {}))
-            for each in result.placements
+            for each in result.workloads
         }
         self._costs |= {title: each.costs for title, each in decided.items()}
-        return Decision(result, moved, changes.staying(running, result.placements))
+        return Decision(result, moved, changes.staying(running, result.workloads))

@@ -11,38 +11,26 @@ from pathlib import Path
 from fairlead.admission import batch
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.common.yaml_files import Document
-from fairlead.inputs import manifest_files
 from fairlead.opa import cli
-from fairlead.placement import decisions
-from fairlead.placement.decisions import Placement
-from fairlead.policy import policy_files
-from fairlead.policy.policy_set import PolicySet
-from fairlead.settings.models import Settings
+from fairlead.placement import decisions, manifest_kinds, questions, sources
+from fairlead.placement.placements import Placement
+from fairlead.placement.questions import Question
 
-# It names the libraries, so that these are among the modules. All decisions on the same
-# data share one `with`, so that equal ones are made once.
-_MODULE = """
+# All decisions on the same data share one `with`, so that equal ones are made once.
+_MODULE = f"""
 package fairlead_what_if
 
-import data.lib.placement_questions as questions
 import data.lib.what_if
-
+{questions.RULES}
 problems := what_if.problems(data.fairlead_changes)
 
-answers := [{"now": now, "then": answers_then[number], "differ": differing} |
+answers := [{{"now": now, "then": answers_then[number], "differ": differing}} |
 	count(problems) == 0
 	world := what_if.world(data.fairlead_changes)
-	answers_now := decisions(data.fairlead_workloads)
-	answers_then := decisions(data.fairlead_workloads) with data.placement as world
+	answers_now := decisions(data.fairlead_questions)
+	answers_then := decisions(data.fairlead_questions) with data.placement as world
 	some number, now in answers_now
 	differing := [true | what_if.differ(now.answer[0], answers_then[number].answer[0])]
-]
-
-decisions(workloads) := [questions.decision(workload, namespaces) |
-	some workload in workloads
-	name := object.get(workload, ["metadata", "namespace"], "default")
-	namespaces := {name: namespace | namespace := data.kubernetes.namespaces[name]}
 ]
 """
 _DEAREST = 1_000_000_000
@@ -116,37 +104,35 @@ def compare(
     arguments and errors, see decisions.read and decisions.decide; raises UsageError also for
     changes of what is not there.
     """
-    documents = manifest_files.read(paths).all_readable()
-    workloads = decisions.workloads_in(documents, paths)
-    modules = PolicySet.load(
-        Settings(placement=True), folder, further=[policy_files.QUERIES]
-    ).modules
+    documents = sources.documents(paths)
+    decisions.workloads_in(documents, paths)
     progress.update("policies", "deciding")
+    modules = decisions.modules(folder)
     data = {
         **decisions.opa_data(data_sources, documents, progress=progress),
         "fairlead_changes": {"without": changes.without, "prices": changes.prices},
     }
 
-    def compared(part: Sequence[Document]) -> list[Comparison]:
+    def compared(part: Sequence[Question]) -> list[Comparison]:
         answer = cli.evaluate(
             "data.fairlead_what_if",
             modules={**modules, "fairlead_what_if.rego": _MODULE},
-            data={**data, "fairlead_workloads": [document.value for document in part]},
+            data={**data, "fairlead_questions": [question.data for question in part]},
             progress=progress,
         )
         if answer["problems"]:
             raise UsageError("; ".join(answer["problems"]))
+        pairs = answer["answers"]
+        now = decisions.read_answers(part, [pair["now"] for pair in pairs], documents)
+        then = decisions.read_answers(part, [pair["then"] for pair in pairs], documents)
         return [
-            Comparison(
-                decisions.read_answer(document, pair["now"]),
-                decisions.read_answer(document, pair["then"]),
-                bool(pair["differ"]),
-            )
-            for document, pair in zip(part, answer["answers"], strict=True)
+            Comparison(before, after, bool(pair["differ"]))
+            for before, after, pair in zip(now, then, pairs, strict=True)
         ]
 
-    comparisons = batch.in_batches(workloads, compared, progress=progress, name="policies")
-    progress.finish("policies", f"decided {len(workloads)} workloads twice")
+    asked = questions.about_workloads(manifest_kinds.sort(documents), running={})
+    comparisons = batch.in_batches(asked, compared, progress=progress, name="policies")
+    progress.finish("policies", f"decided {len(asked)} workloads twice")
     return comparisons
 
 

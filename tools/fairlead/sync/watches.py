@@ -100,7 +100,7 @@ class Watch:
         self._version: str | None = None
         self._away_since: float | None = time.monotonic()
         self._error: str | None = "not listed yet"
-        self._path = _path(source)
+        self._path = path(source)
 
     @property
     def trouble(self) -> str | None:
@@ -205,7 +205,8 @@ class Watch:
         self._api.renew()
 
 
-def _path(source: Source) -> str:
+def path(source: Source) -> str:
+    """The path under which the API server lists the source."""
     if source.resource:
         return source.resource.path
     if source.kind == "placement":

@@ -51,6 +51,22 @@ def test_an_application_set_is_printed_as_people_write_it() -> None:
     assert application_set["metadata"] == {"name": "stadtwerke", "namespace": "argocd"}
 
 
+def test_argo_cd_may_have_another_namespace_and_project() -> None:
+    options = ("--argocd-namespace=gitops", "--argocd-project=tenants")
+    result = run(SCENARIO / "apps" / "stadtwerke.yaml", "-o", "argocd", SOURCE, *options)
+    (application_set,) = yaml.safe_load_all(result.stdout)
+    assert application_set["metadata"]["namespace"] == "gitops"
+    assert application_set["spec"]["template"]["spec"]["project"] == "tenants"
+
+
+def test_notes_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    result = placed.result(placed.placement({"eu": 1}, changes={"notes": ["left to it"]}))
+    notes = place_reports.emit_notes(result)
+    assert capsys.readouterr().err == "note: Deployment shop/web: left to it\n"
+    assert place_reports.emit_notes(result, notes) == notes
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -66,6 +82,8 @@ def test_an_application_set_is_printed_as_people_write_it() -> None:
         (["-o", "argocd", "--source=x"], "--source x: write URL//FOLDER"),
         (["-o", "karmada", SOURCE], "--source is for -o argocd"),
         ([SOURCE], "--source is for -o argocd"),
+        (["--argocd-project=x"], "--argocd-project is for -o argocd: leave it out"),
+        (["-o", "karmada", "--argocd-namespace=x"], "--argocd-namespace is for -o argocd"),
     ],
 )
 def test_options_that_do_not_go_together(arguments: list[str], problem: str) -> None:

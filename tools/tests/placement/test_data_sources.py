@@ -60,14 +60,11 @@ placement:
     eu:
       jurisdiction: eu
       location: on-prem
-      cordon: true
+      regions: north
       provider: acme  # a field of one's own
-      taints: [{keys: old, effect: NoSchedule}]
       labels: {region: north, prices: high}
       price: {cpu: 1, memry: 1}
-    us: {jurisdiction: us, location: on-prem, cordon: true}
-  customers:
-    acme: {jurisdictions: [eu], certification: [pci]}
+    us: {jurisdiction: us, location: on-prem, regions: south}
   transfers: {}
   settings: {minCluster: 1}
 """
@@ -80,12 +77,55 @@ def test_keys_that_look_misspelt_are_warnings(tmp_path: Path) -> None:
     assert warnings == [
         f"{file}:{where} has the key {key!r}, which is not read: did you mean {meant!r}?"
         for where, key, meant in (
-            ("6: placement.clusters.eu (and 1 more)", "cordon", "cordoned"),
-            ("8: placement.clusters.eu.taints.0", "keys", "key"),
-            ("13: placement.customers.acme", "certification", "certifications"),
-            ("14: placement", "transfers", "transfer"),
+            ("6: placement.clusters.eu (and 1 more)", "regions", "region"),
+            ("11: placement", "transfers", "transfer"),
         )
     ]
+
+
+REQUIREMENTS = """\
+placement:
+  clusters:
+    eu:
+      jurisdiction: eu
+      location: on-prem
+      cordon: true
+      taints: [{keys: old, effect: NoSchedule}]
+  customers:
+    acme: {jurisdictions: [eu], certification: [pci]}
+"""
+
+
+def test_a_misspelt_key_that_would_drop_a_requirement_is_an_error(
+    tmp_path: Path, data: str, server: TextServer
+) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text(REQUIREMENTS)
+    with pytest.raises(InputError) as caught:
+        read(str(file))
+    assert caught.value.exit_code == 2
+    assert str(caught.value).splitlines() == [
+        f"{file}:{where} has the key {key!r}, which is not read: did you mean {meant!r}?"
+        for where, key, meant in (
+            ("6: placement.clusters.eu", "cordon", "cordoned"),
+            ("7: placement.clusters.eu.taints.0", "keys", "key"),
+            ("9: placement.customers.acme", "certification", "certifications"),
+        )
+    ]
+    file.write_text(json.dumps(DATA))
+    server.text = REQUIREMENTS
+    with pytest.raises(InputError, match="did you mean 'cordoned'"):
+        read(data, server.url)
+
+
+@pytest.mark.parametrize("name", ["no", "off", "yes", "'false'", "null", "~"])
+def test_names_that_yaml_reads_as_something_else(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text(f"placement:\n  clusters:\n    {name}: {{jurisdiction: eu}}\n")
+    with pytest.raises(
+        InputError, match=r"placement\.clusters has a key that YAML reads as .*: qu"
+    ):
+        read(str(file))
 
 
 def test_misspelt_keys_of_an_answer_are_named_by_its_url(data: str, server: TextServer) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
-from placed import placement
+from placed import follower, placement
 
 from fairlead.common import paths
 from fairlead.common.errors import InputError
@@ -69,7 +69,8 @@ def test_the_schema_refuses_other_fields_and_other_weights() -> None:
     assert valid()
     assert not valid(clusterAfinity={})
     assert not valid(clusterAffinity={"clusterNames": []})
-    assert not valid(replicaScheduling={"replicaSchedulingType": "Duplicated"})
+    assert valid(replicaScheduling={"replicaSchedulingType": "Duplicated"})
+    assert not valid(replicaScheduling={"replicaSchedulingType": "Copied"})
 
 
 def test_replica_sets_get_their_counts_by_an_override() -> None:
@@ -83,6 +84,67 @@ def test_replica_sets_get_their_counts_by_an_override() -> None:
         "eu": [{"path": "/spec/replicas", "operator": "add", "value": 3}],
         "us": [{"path": "/spec/replicas", "operator": "add", "value": 1}],
     }
+
+
+def test_jobs_get_their_pods_and_completions_by_an_override() -> None:
+    """So that they are divided as in all other outputs."""
+    fields = {
+        "eu": {"parallelism": 2, "completions": 7},
+        "us": {"parallelism": 1, "completions": 3},
+    }
+    job = placement({"eu": 2, "us": 1}, kind="Job", parallelism=3, changes={"fields": fields})
+    policy, override = karmada.policies([job])
+    Draft7Validator(SCHEMA).validate(override)
+    assert karmada.weights_of(policy) == {"eu": 2, "us": 1}
+    assert [rule["overriders"]["plaintext"] for rule in override["spec"]["overrideRules"]] == [
+        [
+            {"path": f"/spec/{field}", "operator": "add", "value": count}
+            for field, count in each.items()
+        ]
+        for each in fields.values()
+    ]
+    (alone,) = karmada.policies([placement({"eu": 1}, kind="Job")])
+    assert alone["kind"] == "PropagationPolicy"
+
+
+def test_what_is_not_divided_is_whole_in_each_of_its_clusters() -> None:
+    whole = placement({"eu": 1}, kind="CronJob", changes={"fields": {"eu": {}}})
+    scaled = placement(
+        {"eu": 1, "us": 1},
+        changes={"fields": {"eu": {"replicas": None}, "us": {}}, "most": {"eu": 9, "us": 9}},
+    )
+    for placed in (whole, scaled, follower(["eu", "us"])):
+        (policy,) = karmada.policies([placed])
+        Draft7Validator(SCHEMA).validate(policy)
+        assert policy["spec"]["placement"]["replicaScheduling"] == {
+            "replicaSchedulingType": "Duplicated"
+        }
+        assert list(karmada.weights_of(policy)) == placed.targets
+
+
+def test_an_autoscaler_gets_its_limits_by_an_override() -> None:
+    fields = {
+        "eu": {"minReplicas": 4, "maxReplicas": 8},
+        "us": {"minReplicas": 2, "maxReplicas": 4},
+    }
+    _, override = karmada.policies(
+        [follower(["eu", "us"], kind="HorizontalPodAutoscaler", fields=fields)]
+    )
+    Draft7Validator(SCHEMA).validate(override)
+    assert "/spec/minReplicas" in json.dumps(override)
+
+
+def test_objects_of_no_namespace_have_policies_of_none_and_namespaces_have_none() -> None:
+    issuer = follower(["eu"], kind="Issuer", api_version="example.com/v1", namespace="")
+    (policy,) = karmada.policies([issuer, follower(["eu"], kind="Namespace", namespace="")])
+    Draft7Validator(SCHEMA).validate(policy)
+    assert policy["kind"] == "ClusterPropagationPolicy"
+    assert policy["metadata"] == {"name": "web-issuer.example.com"}
+
+
+def test_what_may_not_be_where_the_workload_is_does_not_follow_it() -> None:
+    (policy,) = karmada.policies([placement({"eu": 1}, changes={"carries": False})])
+    assert policy["spec"]["propagateDeps"] is False
 
 
 @given(WEIGHTS)
@@ -109,6 +171,12 @@ def test_names_of_policies_fit_into_a_label_and_differ() -> None:
         placement({"eu": 1}, name=name, kind=kind)
         for name in names
         for kind in ("Deployment", "StatefulSet")
+    ]
+    placements += [
+        follower(["eu"], kind="Service"),
+        follower(["eu"], kind="Service", api_version="serving.knative.dev/v1"),
+        follower(["eu"], kind="ClusterRole", name="system:reader", namespace=""),
+        follower(["eu"], kind="ClusterRole", name="system-reader", namespace=""),
     ]
     policies = karmada.policies(placements)
     assert len({policy["metadata"]["name"] for policy in policies}) == len(placements)

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from fairlead.cli.placement.place import command
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
-from fairlead.placement.decisions import ANNOTATION
+from fairlead.placement.placements import ANNOTATION
 
 SCENARIO = paths.root() / "testdata" / "placement"
 DATA = SCENARIO / "data.yaml"

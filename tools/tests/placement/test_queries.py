@@ -6,18 +6,22 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from fairlead.admission.inventory import Inventory
 from fairlead.cli.placement.query import command
+from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.placement import queries, what_if
-from fairlead.placement.decisions import ANNOTATION
+from fairlead.kube.errors import Refused
+from fairlead.kube.resources import Resource
+from fairlead.placement import object_trees, queries, what_if
+from fairlead.placement.placements import ANNOTATION
 from fairlead.placement.what_if import Changes
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -89,6 +93,110 @@ def test_objects_of_a_member_count_more_than_what_a_manifest_says(tmp_path: Path
         {**common, "cluster": "eu-frankfurt", "replicas": None, "source": "annotation"},
         {**common, "cluster": "eu-west-1", "replicas": 2, "source": "object"},
     ]
+
+
+def running(name: str, owner: str | None = None, **metadata: Any) -> dict[str, Any]:
+    """A pod in the namespace shop, perhaps made by another object, `GROUP/VERSION/KIND/NAME`."""
+    value = pod(name, "node", "shop")
+    value["metadata"] |= metadata
+    if owner:
+        api_version, kind, owner_name = owner.rsplit("/", 2)
+        reference = {"apiVersion": api_version, "kind": kind, "name": owner_name}
+        value["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    return value
+
+
+def of_shop(kind: str, name: str, api_version: str = "apps/v1", **parts: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "shop", **parts.pop("metadata", {})}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
+
+
+TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}}
+EVERYTHING = [
+    labelled("Namespace", "shop", customer="alpenbank"),
+    running("debug"),
+    running("pg-1", "postgresql.cnpg.io/v1/Cluster/pg"),
+    running("ended") | {"status": {"phase": "Succeeded"}},
+    of_shop("Deployment", "web", **TEMPLATE),
+    {**running("web-1-x", "apps/v1/ReplicaSet/web-1"), "apiVersion": "v1"},
+    of_shop(
+        "ReplicaSet",
+        "web-1",
+        metadata={
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+            ]
+        },
+    ),
+    of_shop("DaemonSet", "agent", status={"desiredNumberScheduled": 4}, **TEMPLATE),
+    running("agent-x", "apps/v1/DaemonSet/agent"),
+    of_shop("CronJob", "nightly", "batch/v1", spec={"jobTemplate": {"spec": {"parallelism": 2}}}),
+    of_shop("ReplicationController", "old", "v1", spec={"replicas": 2}),
+    of_shop("Rollout", "green", "argoproj.io/v1alpha1", spec={"replicas": 5, **TEMPLATE["spec"]}),
+    running("green-x", "argoproj.io/v1alpha1/Rollout/green"),
+    running("stolen", "apps/v1/DaemonSet/agent", annotations={"customer": "globalshop"}),
+    of_shop("Secret", "keys", "v1"),
+    of_shop("ConfigMap", "a", "v1"),
+    of_shop("ConfigMap", "b", "v1", metadata={"labels": {"customer": "globalshop"}}),
+    {**running("nobodys"), "metadata": {"name": "nobodys", "namespace": "other"}},
+    {**running("system"), "metadata": {"name": "dns", "namespace": "kube-system"}},
+]
+
+
+def test_every_pod_and_every_kind_counts(tmp_path: Path) -> None:
+    member = written(tmp_path / "member.json", *EVERYTHING)
+    arguments = (*IN_EU, "--arg", "customer=alpenbank", "--member", f"eu-west-1={member}")
+    answer = {
+        (row["kind"], row["name"]): (row["replicas"], row["source"]) for row in rows(*arguments)
+    }
+    assert answer == {
+        ("Pod", "debug"): (1, "object"),
+        ("Pod", "pg-1"): (1, "object of Cluster pg"),
+        ("Deployment", "web"): (1, "object"),
+        ("DaemonSet", "agent"): (4, "object"),
+        ("CronJob", "nightly"): (2, "object"),
+        ("ReplicationController", "old"): (2, "object"),
+        ("Rollout", "green"): (5, "object"),
+    }
+    strangers = rows(*IN_EU, "--arg", "customer=globalshop", "--member", f"eu-west-1={member}")
+    assert [row["name"] for row in strangers] == ["stolen"], (
+        "an owner of another customer hides none"
+    )
+    affected = rows(
+        *("customers-affected", "--arg", "cluster=eu-west-1", "--arg", "certification=pci"),
+        *("--member", f"eu-west-1={member}"),
+    )
+    assert {row["name"] for row in affected} == {name for _, name in answer}
+
+
+def test_an_answer_names_what_it_does_not_count(tmp_path: Path) -> None:
+    member = written(tmp_path / "member.json", *EVERYTHING)
+    result = run(*IN_EU, "--arg", "customer=alpenbank", "--member", f"eu-west-1={member}")
+    notes = [line for line in result.stderr.splitlines() if line.startswith("note: cluster")]
+    assert notes == [
+        "note: cluster eu-west-1 has other objects of customer alpenbank: ConfigMap (1), "
+        "Secret (1)",
+        "note: cluster eu-west-1: nobody says whose 1 applications there are, by themselves or by "
+        "their namespaces",
+        "note: cluster eu-west-1: its objects have no Job, StatefulSet: if there are any, the "
+        "answer lacks them",
+    ]
+
+
+def test_what_nobody_may_list_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trees(_inventory: Inventory, resources: list[Resource]) -> dict[str, Any]:
+        (resource,) = resources
+        if resource.name == "pods":
+            raise Refused("GET /api/v1/pods", 403, None, "pods is forbidden")
+        return {resource.name: {}}
+
+    monkeypatch.setattr(Inventory, "__init__", lambda *_: None)
+    monkeypatch.setattr(Inventory, "trees", trees)
+    cluster = cast(Cluster, None)
+    seen = object_trees.of_cluster(cluster, about_placement=True, progress=Progress())
+    assert {"cronjobs", "daemonsets", "deployments"} < seen.tree.keys()
+    (sentence,) = seen.unseen
+    assert sentence.startswith("nobody let us list Pods, so none of them is in the answer: GET")
 
 
 def test_an_answer_says_what_it_does_not_rest_upon(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Weights that a workload asks for give enough clusters a replica, whatever divides."""
+"""Weights that a workload asks for give enough clusters a replica, and none too many, whatever
+divides."""
 
 from __future__ import annotations
 
@@ -6,9 +7,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+import highest_averages
 from placement_answers import answers
-
-from fairlead.placement import replica_division
 
 WEIGHTS = (0.1, 0.2, 1, 3, 10)
 NAMES = ("a", "b", "c", "d")
@@ -20,6 +20,17 @@ def by_webster(replicas: int, weights: Weights) -> dict[str, int]:
     counts = dict.fromkeys(weights, 0)
     for _ in range(replicas):
         name = max(weights, key=lambda each: exact(weights[each]) / (2 * counts[each] + 1))
+        counts[name] += 1
+    return counts
+
+
+def by_remainder(replicas: int, weights: Weights) -> dict[str, int]:
+    """Each share rounded down, and the rest to the largest remainders."""
+    total = sum(map(exact, weights.values()))
+    shares = {name: replicas * exact(weight) / total for name, weight in sorted(weights.items())}
+    counts = {name: int(share) for name, share in shares.items()}
+    left = replicas - sum(counts.values())
+    for name in sorted(shares, key=lambda each: counts[each] - shares[each])[:left]:
         counts[name] += 1
     return counts
 
@@ -37,8 +48,9 @@ def to_the_largest(replicas: int, weights: Weights) -> dict[str, int]:
 
 
 DIVISIONS: tuple[Callable[[int, Weights], dict[str, int]], ...] = (
-    replica_division.divided,
+    highest_averages.divided,
     by_webster,
+    by_remainder,
     to_the_largest,
 )
 
@@ -47,10 +59,10 @@ def exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
-def question(replicas: int, least: int, weights: Weights) -> dict[str, object]:
+def question(replicas: int, weights: Weights, **says: int) -> dict[str, object]:
     annotations = {
         "customer": "acme",
-        "min-clusters": least,
+        **{key.replace("_", "-"): value for key, value in says.items()},
         "replica-set-preferences": {
             "clusters": {name: {"weight": weight} for name, weight in weights.items()}
         },
@@ -72,20 +84,28 @@ def question(replicas: int, least: int, weights: Weights) -> dict[str, object]:
     }
 
 
-def test_an_answer_without_errors_has_enough_clusters_by_each_division() -> None:
-    asked = [
-        (replicas, least, dict(zip(NAMES, weights, strict=False)))
-        for number in (2, 3, 4)
+def asked(*, numbers: tuple[int, ...]) -> list[tuple[int, Weights]]:
+    return [
+        (replicas, dict(zip(NAMES, weights, strict=False)))
+        for number in numbers
         for weights in itertools.combinations_with_replacement(
             sorted(WEIGHTS, reverse=True), number
         )
         for replicas in (2, 3, 5, 10)
-        for least in range(2, min(number, replicas) + 1)
     ]
+
+
+def test_an_answer_without_errors_has_enough_clusters_by_each_division() -> None:
+    questions = [
+        (replicas, weights, least)
+        for replicas, weights in asked(numbers=(2, 3, 4))
+        for least in range(2, min(len(weights), replicas) + 1)
+    ]
+    answered = answers(
+        [question(replicas, weights, min_clusters=least) for replicas, weights, least in questions]
+    )
     refused = 0
-    for (replicas, least, weights), answer in zip(
-        asked, answers([question(*each) for each in asked]), strict=True
-    ):
+    for (replicas, weights, least), answer in zip(questions, answered, strict=True):
         fewest = min(sum(map(bool, divide(replicas, weights).values())) for divide in DIVISIONS)
         if answer["errors"]:
             assert answer["errors"].keys() == {"spread"}
@@ -94,4 +114,29 @@ def test_an_answer_without_errors_has_enough_clusters_by_each_division() -> None
             assert fewest >= least, (replicas, least, weights)
         if len(set(weights.values())) == 1:
             assert not answer["errors"], (replicas, least, weights)
-    assert 0 < refused < len(asked)
+    assert 0 < refused < len(questions)
+
+
+def test_an_answer_without_errors_has_no_cluster_with_too_many_by_each_division() -> None:
+    questions = [
+        (replicas, weights, most)
+        for replicas, weights in asked(numbers=(2, 4))
+        for most in (1, replicas // 2, replicas - 1)
+        if most
+    ]
+    answered = answers(
+        [
+            question(replicas, weights, max_replicas_per_cluster=most)
+            for replicas, weights, most in questions
+        ]
+    )
+    refused = 0
+    for (replicas, weights, most), answer in zip(questions, answered, strict=True):
+        divisions = (highest_averages.divided, by_remainder)
+        largest = max(max(divide(replicas, weights).values()) for divide in divisions)
+        if answer["errors"]:
+            assert answer["errors"].keys() == {"spread"}
+            refused += 1
+        else:
+            assert largest <= most, (replicas, most, weights)
+    assert 0 < refused < len(questions)

@@ -6,9 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import highest_averages
+
 from fairlead.common.yaml_files import Document
-from fairlead.placement import replica_division
-from fairlead.placement.decisions import WORKLOADS, Placement, Result, kind_of
+from fairlead.placement import manifest_kinds
+from fairlead.placement.decisions import Result
+from fairlead.placement.placements import Placement
+
+_GROUPS = {kind: group for group, kind in manifest_kinds.TEMPLATES}
 
 
 def placement(
@@ -18,28 +23,55 @@ def placement(
     kind: str = "Deployment",
     namespace: str = "shop",
     errors: Mapping[str, Sequence[str]] | None = None,
+    changes: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Placement:
-    """The placement of a workload with this spec, 6 pods by default."""
-    manifest: dict[str, Any] = {
-        "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+    """The placement of a workload with this spec, 6 pods by default. `changes` are fields of the
+    placement.
+    """
+    field = "parallelism" if kind == "Job" else "replicas"
+    manifest = {
+        "apiVersion": "/".join(filter(None, (_GROUPS[kind], "v1"))),
         "kind": kind,
         "metadata": {"name": name, "namespace": namespace},
+        "spec": {field: 6, **spec},
     }
-    count = WORKLOADS[kind_of(manifest)]
-    manifest["spec"] = {count: 6, **spec}
-    replicas = {} if errors else replica_division.divided(manifest["spec"][count], clusters)
+    weights = {} if errors else clusters
+    replicas = highest_averages.divided(manifest["spec"][field], weights)
+    parts = {
+        "fields": {name: {field: count} for name, count in replicas.items()},
+        **(changes or {}),
+    }
     document = Document(Path("app.yaml"), manifest, None)
-    return Placement(document, {} if errors else clusters, replicas, errors or {}, {}, {})
+    return Placement(document, weights, replicas, errors or {}, {}, {}, **parts)
 
 
-def result(*parts: Placement | Mapping[str, Any]) -> Result:
-    """What was read: placements, and manifests that are not workloads."""
-    return Result(
-        [
-            (part.document, part)
-            if isinstance(part, Placement)
-            else (Document(Path("app.yaml"), part, None), None)
-            for part in parts
-        ]
+def follower(
+    clusters: Sequence[str],
+    *,
+    kind: str = "Secret",
+    api_version: str = "v1",
+    name: str = "web",
+    namespace: str = "shop",
+    errors: Mapping[str, Sequence[str]] | None = None,
+    **changes: Any,
+) -> Placement:
+    """The placement of an object without pods; `namespace` is empty for one of none."""
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+    return Placement(
+        Document(Path("app.yaml"), manifest, None),
+        dict.fromkeys(() if errors else clusters, 1),
+        {},
+        errors or {},
+        {},
+        {},
+        namespaced=bool(namespace),
+        follows=True,
+        **changes,
     )
+
+
+def result(*parts: Placement) -> Result:
+    """What was read: these objects."""
+    return Result([(part.document, part) for part in parts])

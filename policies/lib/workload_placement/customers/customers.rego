@@ -53,11 +53,47 @@ problems contains sprintf("customer %s is not known: it is not in placement.cust
 problems contains sprintf("customer %s has no list of jurisdictions: set placement.customers.%s.jurisdictions", [values.shown(name), name]) if {
 	_is_known
 	not _jurisdictions
+	not _has_unquoted
 }
+
+problems contains sprintf("one of the %s of customer %s is %s", [field, values.shown(name), text]) if {
+	some [field, text] in _unquoted
+}
+
+_has_unquoted if count(_unquoted) > 0
+
+_unquoted contains [field, text] if {
+	some field in _fields
+	is_array(_record[field])
+	some value in _record[field]
+	text := values.unquoted(value)
+}
+
+# A requirement whose key is misspelt would not be read.
+problems contains sprintf("customer %s has the key %s, which is not read: did you mean %s?", [values.shown(name), values.shown(key), field]) if {
+	some key in object.keys(_record)
+	some field in _fields
+	_resembles(key, field)
+}
+
+_fields := {"certifications", "jurisdictions"}
+
+_resembles(key, field) if {
+	lowered := lower(key)
+	key != field
+	abs(count(key) - count(field)) <= 2
+	substring(lowered, 0, 1) == substring(field, 0, 1)
+	_shares_an_end(lowered, field)
+}
+
+_shares_an_end(key, field) if startswith(key, substring(field, 0, 8))
+
+_shares_an_end(key, field) if endswith(key, substring(field, count(field) - 7, -1))
 
 problems contains sprintf("the certifications of customer %s are no list of texts", [values.shown(name)]) if {
 	_jurisdictions
 	not _certifications
+	not _has_unquoted
 }
 
 # Helpers, because a name or a record may be false.

@@ -46,3 +46,24 @@ test_customers_with_wrong_data if {
 	answer.weights == {}
 	answer.errors == {"customer": {`the certifications of customer "odd" are no list of texts`}}
 }
+
+_problems(record) := answer.errors.customer if {
+	answer := scenes.answer({"customer": "odd"}, object.union(scenes.world, {"customers": {"odd": record}}))
+	answer.weights == {}
+}
+
+test_texts_that_yaml_reads_as_something_else if {
+	_problems({"jurisdictions": [false, "se"]}) == {`one of the jurisdictions of customer "odd" is false, as YAML reads no and off: quote it`}
+	_problems({"jurisdictions": ["de", true]}) == {`one of the jurisdictions of customer "odd" is true, as YAML reads yes and on: quote it`}
+	_problems({"jurisdictions": ["de"], "certifications": [27001]}) == {`one of the certifications of customer "odd" is the number 27001: quote it`}
+}
+
+test_a_misspelt_requirement_is_not_dropped if {
+	every key in ["certification", "Certifications", "certifcations", "certificates", "certificaitons"] {
+		_problems({"jurisdictions": ["de"], key: ["pci"]}) == {sprintf(`customer "odd" has the key %q, which is not read: did you mean certifications?`, [key])}
+	}
+	every key in ["certifiedBy", "specifications", "jurisdictionNotes", "contact", "c"] {
+		answer := scenes.answer({"customer": "odd"}, object.union(scenes.world, {"customers": {"odd": {"jurisdictions": ["de"], key: "x"}}}))
+		answer.errors == {}
+	}
+}

@@ -39,6 +39,7 @@ _problems := {
 	"invalid cluster(s)": {name | customers.customer; some name in (object.keys(request.requested) - eligibility.allowed)},
 	"no cluster": _reasons_for_none,
 	"spread": division.spread_problems,
+	"volumes": (request.volume_problems | division.volume_problems),
 	"traffic": ((request.traffic_problems | costs.traffic_problems) | division.transfer_problems),
 }
 
@@ -71,9 +72,16 @@ explanation := {name: "the customer is not known, so no cluster is allowed" | so
 	{name: "allowed" | some name in (eligibility.allowed - _not_chosen)},
 	{name: "it costs no less than the clusters that are chosen" | some name in _not_chosen},
 	{name: "to move there would save less than moveThreshold of the settings wants" | some name in (division.hardly_cheaper & _not_chosen)},
+	{name: "another cluster runs all of the workload, which is not divided" | request.is_whole; _is_unweighed; some name in _not_chosen},
+	{name: "the volumes of the workload are in other clusters" | division.kept; some name in _not_chosen},
 	{name: "the workload asks for other clusters" | request.requested; some name in (eligibility.allowed - object.keys(request.requested))},
 	{name: eligibility.wrong | some name, _ in costs.problems},
 ])
+
+# Whether costs do not say which clusters are chosen.
+_is_unweighed if request.requested
+
+_is_unweighed if not costs.is_known
 
 _not_chosen := eligibility.allowed - object.keys(weights) if {
 	count(errors) == 0

@@ -17,7 +17,7 @@ _cheapest := {name: number |
 _ranked := sort([[cost, name] | some name, cost in costs.by_cluster])
 
 # More clusters than these never run the workload, other than those where it runs already: they have room for all replicas.
-_most_used := min([max([_least_clusters, ceil(request.pods / _most_replicas)]), count(eligibility.allowed)])
+_most_used := min([max([_least_clusters, ceil(request.parts / _most_replicas)]), count(eligibility.allowed)])
 
 # Each offer is a cluster with the cost of all replicas there, and how many replicas there may be. A replica that runs in a
 # cluster counts as cheaper there by the share that a move has to save. The best offers come first; of equal costs, those for
@@ -49,7 +49,7 @@ _is_first(offer) if not _staying[offer.name]
 _taken := [{"name": offer.name, "number": number} |
 	some index, offer in _offers
 	before := sum(array.slice(_rooms, 0, index))
-	number := min([_rooms[index], (request.pods - count(_obliged)) - before])
+	number := min([_rooms[index], (request.parts - count(_obliged)) - before])
 	number > 0
 ]
 

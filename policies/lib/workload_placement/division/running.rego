@@ -14,7 +14,7 @@ running := {name: replicas |
 	total := sum([weight | some weight in _last_weights])
 	some name, weight in _last_weights
 	name in eligibility.allowed
-	replicas := ceil((request.pods * weight) / total)
+	replicas := ceil((request.parts * weight) / total)
 }
 
 _last_weights := {name: weight |
@@ -22,6 +22,6 @@ _last_weights := {name: weight |
 	values.is_weight(weight)
 }
 
-_last := preferences.clusters if {
-	preferences := values.unmarshalled(request.last_decision)
+_last := choices if {
+	choices := values.choices(values.unmarshalled(request.last_decision))
 } else := world.applications[request.application].clusters

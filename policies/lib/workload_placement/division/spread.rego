@@ -11,15 +11,17 @@ import data.lib.workload_placement.world
 # want more clusters than there are replicas.
 _least_clusters := request.least_clusters if {
 	request.least_clusters
-} else := min([number, request.pods]) if {
+} else := min([number, request.parts]) if {
 	number := values.whole(world.settings.minClusters)
 } else := 1
 
-_most_replicas := request.most_pods if {
+_most_replicas := 1 if {
+	request.is_whole
+} else := request.most_pods if {
 	request.most_pods
 } else := number if {
-	number := values.part_of(request.pods, world.settings.maxReplicasPerCluster)
-} else := request.pods
+	number := values.part_of(request.parts, world.settings.maxReplicasPerCluster)
+} else := request.parts
 
 # METADATA
 # description: Why the replicas cannot be spread as they have to be.
@@ -34,8 +36,21 @@ spread_problems contains problem if {
 	problem := sprintf("max-replicas-per-cluster is %s: it is a whole number from 1, or a percentage such as 50%%", [values.shown(value)])
 }
 
-spread_problems contains sprintf("min-clusters is %d, but there are only %d replicas", [request.least_clusters, request.pods]) if {
-	request.least_clusters > request.pods
+spread_problems contains sprintf("min-clusters is %d, but there are only %d replicas", [request.least_clusters, request.parts]) if {
+	not request.is_whole
+	request.least_clusters > request.parts
+}
+
+spread_problems contains problem if {
+	request.is_whole
+	request.least_clusters > 1
+	problem := sprintf("min-clusters is %d, but such a workload is kept whole, in one cluster", [request.least_clusters])
+}
+
+spread_problems contains problem if {
+	request.is_whole
+	request.replicas > request.most_pods
+	problem := sprintf("one cluster runs all %d replicas of such a workload, and max-replicas-per-cluster allows %d", [request.replicas, request.most_pods])
 }
 
 spread_problems contains problem if {
@@ -52,9 +67,9 @@ spread_problems contains problem if {
 	not request.requested
 	room := _most_replicas * count(eligibility.allowed)
 	room > 0
-	room < request.pods
+	room < request.parts
 	problem := sprintf(
 		"at most %d replicas may run in one cluster, so %d allowed clusters take only %d of %d",
-		[_most_replicas, count(eligibility.allowed), room, request.pods],
+		[_most_replicas, count(eligibility.allowed), room, request.parts],
 	)
 }

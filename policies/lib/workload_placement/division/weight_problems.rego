@@ -1,22 +1,29 @@
-# Why the weights that a workload asks for contradict what it says of the spread. fairlead.placement.replica_division
-# divides the replicas by the weights.
+# Why the weights that a workload asks for contradict what it says of the spread. Whoever carries the decision out may round
+# in another way than Webster's method, such as Karmada before 1.16.
 package lib.workload_placement.division
 
+import data.lib.webster
 import data.lib.workload_placement.request
 
 spread_problems contains sprintf("min-clusters is %d, but the workload asks for %d", [request.least_clusters, count(request.requested)]) if {
+	not request.is_whole
 	count(request.requested) < request.least_clusters
 }
 
-# How remainders are rounded is unknown here, so each share counts rounded up.
+# Each share counts rounded up. Webster's method can give a large one still more.
 spread_problems contains problem if {
+	_is_divided
+	most := request.most_pods
+	by_webster := webster.divided(request.pods, request.requested)
 	some name, share in _requested_shares
-	ceil(share) > request.most_pods
-	problem := sprintf("cluster %q would run %d replicas by its weight, and max-replicas-per-cluster allows %d", [name, ceil(share), request.most_pods])
+	replicas := max([ceil(share), by_webster[name]])
+	replicas > most
+	problem := sprintf("cluster %q would run %d replicas by its weight, and max-replicas-per-cluster allows %d", [name, replicas, most])
 }
 
-# How remainders are rounded is unknown here, so enough clusters have to get a replica under any rounding.
+# Enough clusters have to get a replica under any rounding.
 spread_problems contains problem if {
+	_is_divided
 	request.least_clusters <= count(request.requested)
 	request.least_clusters <= request.replicas
 	not _reach_enough

@@ -42,3 +42,10 @@ test_weights_that_give_enough_clusters_a_replica if {
 		scenes.divided(number, object.union(scenes.weighing(weights), {"min-clusters": least}), scenes.cheap_medium_dear) == weights
 	}
 }
+
+test_webster_can_give_more_than_a_share_rounded_up if {
+	# The share is 6.96 of 8 replicas, and Webster's method gives all of them.
+	world := scenes.priced({name: {"cpu": 1, "memory": 1} | some name in ["a", "b", "c", "large"]})
+	says := object.union(scenes.weighing({"a": 1, "b": 1, "c": 1, "large": 20}), {"max-replicas-per-cluster": 7})
+	scenes.spread_errors(8, says, world) == `cluster "large" would run 8 replicas by its weight, and max-replicas-per-cluster allows 7`
+}

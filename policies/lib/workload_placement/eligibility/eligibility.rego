@@ -21,6 +21,12 @@ allowed := object.keys(clusters)
 
 # METADATA
 # description: |
+#   The names of the clusters where the law and the contract of the customer let its data be, whatever else the workload
+#   needs or says.
+lawful := (object.keys(_at_home) - object.keys(_uncertified)) - object.keys(problems)
+
+# METADATA
+# description: |
 #   For each excluded cluster the rule that excludes it, in a sentence. If several do, the last of these counts.
 excluded := object.union_n([
 	_not_selected,

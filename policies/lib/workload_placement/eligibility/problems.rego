@@ -15,11 +15,22 @@ problems[name] contains "is no object" if {
 problems[name] contains "has no jurisdiction: set one" if {
 	some name in _without_jurisdiction
 	is_object(world.clusters[name])
+	not _unquoted_jurisdictions[name]
 }
+
+problems[name] contains sprintf("has the jurisdiction %s", [text]) if some name, text in _unquoted_jurisdictions
 
 problems[name] contains "has no location on-prem or public: set one" if {
 	located := {name | some name, cluster in _at_home; cluster.location in {"on-prem", "public"}}
 	some name in (object.keys(_at_home) - located)
+}
+
+problems[name] contains problem if {
+	some name, cluster in _at_home
+	some taint in cluster.taints
+	is_string(taint.effect)
+	not taint.effect in _effects
+	problem := sprintf("has a taint with the effect %s: it is one of %s", [values.shown(taint.effect), values.listed(_effects)])
 }
 
 problems[name] contains problem if {
@@ -35,6 +46,13 @@ problems[name] contains problem if {
 	some name, cluster in _at_home
 	cluster[field] == value
 }
+
+_unquoted_jurisdictions := {name: text |
+	some name in _without_jurisdiction
+	text := values.unquoted(world.clusters[name].jurisdiction)
+}
+
+_effects := {"NoExecute", "NoSchedule", "PreferNoSchedule"}
 
 _without_jurisdiction := _elsewhere - object.keys(_other_jurisdictions)
 
@@ -56,7 +74,7 @@ _is_right("taints", taints) if {
 	is_array(taints)
 	every taint in taints {
 		is_string(taint.key)
-		taint.effect in {"NoExecute", "NoSchedule", "PreferNoSchedule"}
+		is_string(taint.effect)
 		is_string(object.get(taint, "value", ""))
 	}
 }

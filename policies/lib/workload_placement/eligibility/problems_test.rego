@@ -38,9 +38,14 @@ test_clusters_with_wrong_data if {
 		"has malformed taints: write a list of {key, value, effect}": [
 			object.union(_sound, {"taints": {}}),
 			object.union(_sound, {"taints": [{"effect": "NoSchedule"}]}),
-			object.union(_sound, {"taints": [{"key": "a", "effect": "noschedule"}]}),
 			object.union(_sound, {"taints": [{"key": "a", "effect": "NoSchedule", "value": 1}]}),
+			object.union(_sound, {"taints": [{"key": "a"}]}),
 		],
+		`has a taint with the effect "noschedule": it is one of NoExecute, NoSchedule, PreferNoSchedule`: [object.union(_sound, {"taints": [{"key": "a", "effect": "noschedule"}]})],
+		`has a taint with the effect "NoSelectIfNew": it is one of NoExecute, NoSchedule, PreferNoSchedule`: [object.union(_sound, {"taints": [{"key": "a", "value": "b", "effect": "NoSelectIfNew"}]})],
+		"has the jurisdiction false, as YAML reads no and off: quote it": [object.union(_sound, {"jurisdiction": false})],
+		"has the jurisdiction true, as YAML reads yes and on: quote it": [object.union(_sound, {"jurisdiction": true})],
+		"has the jurisdiction the number 49: quote it": [object.union(_sound, {"jurisdiction": 49})],
 		"has a capacity that is no object of quantities": [
 			object.union(_sound, {"capacity": "8"}),
 			object.union(_sound, {"capacity": {"cpu": "8 cores"}}),

@@ -10,24 +10,48 @@ _most_resources := 32
 _most_clusters := 1000
 
 # METADATA
-# description: How many pods the workload runs at the same time.
-default replicas := 1
+# description: How many pods the workload runs at the same time. A Job runs no more pods than it has to complete.
+replicas := min([_parallel, completions]) if {
+	_is_count(completions)
+} else := _parallel
 
-replicas := _stated_replicas if _is_count(_stated_replicas)
+default _parallel := 1
 
-_stated_replicas := input.resource.spec[_replicas_field]
+_parallel := _stated_replicas if _is_count(_stated_replicas)
 
-_replicas_field := "parallelism" if {
-	input.resource.kind == "Job"
-} else := "replicas"
+# A number of another kind may mean something else.
+_stated_replicas := number if {
+	number := object.get(input.resource, _replicas_path, null)
+	not _is_of_others(number)
+}
+
+_is_of_others(number) if {
+	kind == ""
+	not _is_count(number)
+}
+
+_replicas_path := array.concat(_job_path, ["parallelism"]) if {
+	count(_job_path) > 0
+} else := ["spec", "replicas"]
 
 # METADATA
-# description: |
-#   How many pods are divided among clusters. A workload that is scaled to zero gets the clusters that it needs later.
+# description: How many pods of a Job have to succeed; undefined for other workloads, and for a Job that does not say it.
+completions := number if {
+	count(_job_path) > 0
+	number := object.get(input.resource, array.concat(_job_path, ["completions"]), null)
+	number != null
+}
+
+_job_path := {"CronJob": ["spec", "jobTemplate", "spec"], "Job": ["spec"]}[kind]
+
+# METADATA
+# description: How many pods are divided among clusters. A workload that is scaled to zero gets the clusters that it needs later.
 pods := replicas if {
 	replicas > 0
+	not is_copied
 } else := least_clusters if {
 	least_clusters
+	not is_whole
 } else := 1
 
 # METADATA
@@ -50,9 +74,9 @@ pod_spec := spec if {
 
 # Custom resources that run pods have their template where a Deployment has it.
 _template_path := ["spec", "jobTemplate", "spec", "template"] if {
-	input.resource.kind == "CronJob"
+	kind == "CronJob"
 } else := [] if {
-	input.resource.kind == "Pod"
+	kind == "Pod"
 } else := ["spec", "template"]
 
 # METADATA
@@ -75,11 +99,17 @@ requests := {name: amount |
 
 _resource_names := {quantity.resource | some quantity in _quantities}
 
-_quantities := [{"resource": resource, "value": value} |
+# Of the containers, of the pod as a whole, and of what its runtime takes.
+_quantities := array.concat(_of_containers, [{"holder": "the pod", "resource": resource, "value": value} |
+	some path in [["overhead"], ["resources", "limits"], ["resources", "requests"]]
+	some resource, value in object.get(pod_spec, path, {})
+])
+
+_of_containers := [{"holder": "a container", "resource": resource, "value": value} |
 	some list in ["containers", "initContainers"]
 	some container in pod_spec[list]
-	some kind in ["limits", "requests"]
-	some resource, value in container.resources[kind]
+	some kind_of_amount in ["limits", "requests"]
+	some resource, value in container.resources[kind_of_amount]
 ]
 
 # METADATA
@@ -119,9 +149,19 @@ problems contains sprintf("%s is no list of containers", [concat(".", array.conc
 	not is_array(containers)
 }
 
-problems contains sprintf("a container has %s %s, which is no quantity: write it like 500m or 1Gi", [quantity.resource, values.shown(quantity.value)]) if {
+problems contains sprintf("the number of completions is %s: it is a whole number from 0 to 1000000", [values.shown(completions)]) if {
+	not _is_count(completions)
+	completions != null
+}
+
+problems contains problem if {
 	some quantity in _quantities
 	not _is_quantity(quantity.value)
+	problem := sprintf("%s has %s %s, which is no quantity: write it like 500m or 1Gi", [
+		quantity.holder,
+		quantity.resource,
+		values.shown(quantity.value),
+	])
 }
 
 problems contains sprintf("its pods request %d resources: at most %d", [count(_resource_names), _most_resources]) if {

@@ -94,3 +94,26 @@ test_quantities_that_are_none if {
 		startswith(problem, "a container has cpu ")
 	}
 }
+
+test_resources_of_the_pod_as_a_whole if {
+	template := {"spec": {
+		"containers": [{"name": "app"}],
+		"overhead": {"memory": "1Gi"},
+		"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}},
+	}}
+	_demand({"kind": "Deployment", "spec": {"replicas": 4, "template": template}}) == {"cpu": 2 * _cpu, "memory": 8 * _gi}
+	limited := {"spec": {"containers": [{"name": "app"}], "resources": {"limits": {"cpu": "2"}}}}
+	_demand({"kind": "StatefulSet", "spec": {"template": limited}}) == {"cpu": 2 * _cpu}
+	_demand({"kind": "Pod", "spec": {"containers": [{"name": "app"}], "overhead": {"cpu": "1"}}}) == {"cpu": _cpu}
+	every path in [["overhead"], ["resources", "requests"]] {
+		spec := json.patch({"resources": {}}, [{"op": "add", "path": concat("/", array.concat([""], path)), "value": {"cpu": "1GB"}}])
+		_problems({"spec": {"template": {"spec": spec}}}) == {`the pod has cpu "1GB", which is no quantity: write it like 500m or 1Gi`}
+	}
+}
+
+test_completions_that_are_none if {
+	every number in [-1, 1.5, "3"] {
+		problem := concat("", _problems({"kind": "Job", "spec": {"completions": number}}))
+		startswith(problem, "the number of completions is ")
+	}
+}

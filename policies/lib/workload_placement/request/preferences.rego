@@ -6,7 +6,7 @@ import data.lib.values
 # METADATA
 # description: |
 #   The weights of the clusters that the workload asks for, by name; undefined if it asks for none or wrongly. It writes a
-#   list of names, or `{"clusters": {NAME: {"weight": NUMBER}}}`, as JSON or as it is.
+#   list of names, `{"clusters": [NAME]}`, or `{"clusters": {NAME: {"weight": NUMBER}}}`, as JSON or as it is.
 requested := values.weights(_choices) if {
 	_written != null
 	count(preference_problems) == 0
@@ -17,13 +17,8 @@ _written := stated["replica-set-preferences"]
 # Undefined if the workload has no preferences, or they cannot be read.
 _preferences := values.unmarshalled(_written)
 
-# A list, or the clusters by name. Both are undefined for any other shape.
-_choices := _preferences if is_array(_preferences)
-
-_choices := _preferences.clusters if {
-	object.keys(_preferences) == {"clusters"}
-	is_object(_preferences.clusters)
-}
+# A list, or the clusters by name.
+_choices := values.choices(_preferences)
 
 # METADATA
 # description: Why the clusters that the workload asks for cannot be read.
@@ -90,7 +85,14 @@ _are_few if count(_choices) <= _most_clusters
 
 _has_weight(preference) if object.keys(preference) == {"weight"}
 
-_repeated := values.repeated(sort(_choices)) if is_array(_choices)
+_repeated := {"clusters"} if {
+	is_array(_choices)
+	is_object(_preferences)
+	is_string(_written)
+	count(values.texts_in(_written, count(_choices) + 2)) > count(_choices) + 1
+} else := values.repeated(sort(_choices)) if {
+	is_array(_choices)
+}
 
 # If a text has a key twice, a parser keeps the last one. In preferences of the right shape, all texts are keys:
 # `clusters`, each name, and `weight` for each name. One more text than that is enough to find the second one of two.

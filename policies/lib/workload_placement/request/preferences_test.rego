@@ -12,15 +12,23 @@ test_too_long if scenes.refused(sprintf("%262145s", ["[]"])) == "it has 262145 c
 
 test_wrong_shapes if {
 	every preferences in [
-		"null", "1", `"paris"`, "true", {}, {"clusters": ["paris"]}, {"clusters": null}, {"paris": {"weight": 1}},
+		"null", "1", `"paris"`, "true", {}, {"clusters": "paris"}, {"clusters": null}, {"clusters": ["paris"], "rebalance": true}, {"paris": {"weight": 1}},
 		{"clusters": {"paris": {"weight": 1}}, "rebalance": true}, false, 5,
 	] {
 		endswith(scenes.refused(preferences), `is neither a list of clusters nor {"clusters": {NAME: {"weight": NUMBER}}}`)
 	}
 }
 
+test_lists if {
+	every preferences in [["paris"], `["paris"]`, {"clusters": ["paris"]}, `{"clusters": ["paris"]}`] {
+		answer := scenes.asking(preferences)
+		answer.errors == {}
+		answer.weights == {"paris": {"weight": 1}}
+	}
+}
+
 test_no_cluster_named if {
-	every preferences in [[], {"clusters": {}}, "[]"] {
+	every preferences in [[], {"clusters": {}}, "[]", {"clusters": []}] {
 		scenes.refused(preferences) == "it names no cluster: name one, or remove it"
 	}
 }
@@ -47,7 +55,10 @@ test_weights_that_are_none if {
 }
 
 test_clusters_named_twice if {
-	scenes.refused(["paris", "berlin", "paris"]) == `it names a cluster twice: "paris"`
+	every preferences in [["paris", "berlin", "paris"], `{"clusters": ["paris", "paris"]}`] {
+		scenes.refused(preferences) == `it names a cluster twice: "paris"`
+	}
+	scenes.refused(`{"clusters": ["berlin"], "clusters": ["paris"]}`) == `it names a cluster twice: "clusters"`
 	scenes.refused(`{"clusters": {"paris": {"weight": 1}, "p\u0061ris": {"weight": 9}}}`) == `it names a cluster twice: "paris"`
 	scenes.refused(`{"clusters": {"paris": {"weight": 1, "weight": 2}}}`) == `it names a cluster twice: "weight"`
 	scenes.refused(`{"clusters": {"ohio": {"weight": 1}}, "clusters": {"paris": {"weight": 1}}}`) == `it names a cluster twice: "clusters"`

@@ -9,7 +9,15 @@ package lib.workload_placement.request
 
 # METADATA
 # description: The keys of annotations, or else labels, by which a workload says something about its placement.
-stated_keys := {"criticality", "customer", "max-replicas-per-cluster", "min-clusters", "replica-set-preferences", "traffic"}
+stated_keys := {
+	"criticality",
+	"customer",
+	"max-replicas-per-cluster",
+	"min-clusters",
+	"move-volumes",
+	"replica-set-preferences",
+	"traffic",
+}
 
 # METADATA
 # description: The keys of annotations that no label stands for.

@@ -45,7 +45,10 @@ move_threshold := object.get(settings, "moveThreshold", 0.1)
 
 # METADATA
 # description: Why the data have no clusters, as sentences.
-problems contains "OPA has no clusters: bring data.placement.clusters" if not "clusters" in object.keys(_source)
+problems contains sprintf("OPA has no clusters: bring data.placement.clusters, or the key clusters of ConfigMap fairlead/placement, as JSON%s", [suffix]) if {
+	not "clusters" in object.keys(_source)
+	suffix := concat("", [text | count(_source) > 0; text := sprintf(" (there is %s)", [values.listed(object.keys(_source))])])
+}
 
 problems contains "placement.clusters is no object of clusters by their names" if {
 	"clusters" in object.keys(_source)

@@ -4,11 +4,16 @@ import data.lib.workload_placement.decision as placement
 import data.lib.workload_placement.scenes_test as scenes
 
 test_no_data if {
-	every world in [null, [], 1, "x", {}, {"customers": scenes.customers}] {
+	problem := "OPA has no clusters: bring data.placement.clusters, or the key clusters of ConfigMap fairlead/placement, as JSON"
+	every world in [null, [], 1, "x", {}] {
 		answer := scenes.answer({"customer": "acme"}, world)
 		answer.weights == {}
 		answer.explanation == {}
-		answer.errors.data == {"OPA has no clusters: bring data.placement.clusters"}
+		answer.errors.data == {problem}
+	}
+	every world in [{"customers": scenes.customers}, {"customers": {}, "clusters.json": scenes.clusters}] {
+		answer := scenes.answer({"customer": "acme"}, world)
+		answer.errors.data == {sprintf("%s (there is %s)", [problem, concat(", ", sort(object.keys(world)))])}
 	}
 	every wrong in [[], ["berlin"], "berlin", 1, null, false] {
 		answer := scenes.answer({"customer": "acme"}, {"clusters": wrong, "customers": scenes.customers})

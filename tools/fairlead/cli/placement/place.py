@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,17 @@ from fairlead.cli import output as out
 from fairlead.cli.placement import place_formats, place_options, place_reports, place_watch
 from fairlead.common import yaml_files
 from fairlead.common.progress import Progress
-from fairlead.placement import decisions
-from fairlead.placement.decisions import Placement, Result
+from fairlead.placement import decisions, sources
+from fairlead.placement.decisions import Result
+from fairlead.placement.followers import ABSENT
+from fairlead.placement.placements import Placement
 
 if TYPE_CHECKING:
     from fairlead.placement.hosts import Host
 
 _ANNOTATIONS = "annotations"
 _COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
+_COLUMNS_OF_OTHERS = ("object", "clusters", "why")
 
 
 @click.command()
@@ -29,14 +33,14 @@ _COLUMNS = ("cluster", "weight", "replicas", "cost", "why")
 @options.placement_data
 @options.policies
 @options.output_in(*out.FORMATS, _ANNOTATIONS, *place_formats.FORMATS)
-@place_formats.source
+@place_formats.options
 @place_options.options
 def command(
     paths: tuple[Path, ...],
     data_sources: tuple[str, ...],
     policies_folder: Path | None,
     output: str,
-    source: str | None,
+    argo_cd: place_formats.ArgoCd | None,
     execution: place_options.Execution,
 ) -> int:
     """Show on which clusters the workloads in manifests run, with which share of their replicas,
@@ -44,19 +48,21 @@ def command(
     no cluster is contacted, except with --apply and --host.
 
     A FILE holds manifests, as JSON or YAML; - is standard input. Of a FOLDER, all .yaml, .yml and
-    .json files are read, except hidden ones. Deployments, ReplicaSets, StatefulSets and Jobs are
-    placed. With -o annotations, all manifests are printed, with the decision as an annotation;
-    workloads with errors are left out. With -o karmada or -o argocd, the objects are printed by
-    which these carry out the decisions. With --watch, decisions follow changes until Ctrl-C.
+    .json files are read, except hidden ones. Everything that runs pods is placed; all other objects
+    are where the workloads of their namespace are. With -o annotations, all manifests are printed,
+    with the decision as an annotation; those with errors are left out. With -o karmada or
+    -o argocd, the objects are printed by which these carry out the decisions. With --watch,
+    decisions follow changes until Ctrl-C.
 
-    See docs/placement.md. Exit code: 0 if all workloads have clusters, 1 if one has errors or
-    could not be applied, 2 if a file has a mistake.
+    See docs/placement.md. Exit code: 0 if all objects have clusters, 1 if one has errors or could
+    not be applied, 2 if a file has a mistake.
     """
-    argocd_source = place_formats.checked(output, source)
     if execution.watched:
         return place_watch.run(
             paths, data_sources, execution, folder=policies_folder, output=output
         )
+    if argo_cd:
+        sources.require_patchable(paths)
     host = execution.host()
     with out.progress() as progress:
         inputs = (
@@ -64,31 +70,34 @@ def command(
             if host
             else decisions.read(paths, data_sources, progress=progress)
         )
-        result = decisions.decide(inputs, folder=policies_folder, progress=progress)
+        result = decisions.decide(
+            inputs,
+            folder=policies_folder,
+            moves_volumes=execution.moves_volumes,
+            progress=progress,
+        )
+    place_reports.emit_notes(result)
     if host and execution.applied:
         return _apply(result, host)
     if output == _ANNOTATIONS:
         _emit_annotated(result)
     elif output in place_formats.FORMATS:
-        place_formats.emit(result, argocd_source)
+        place_formats.emit(result, argo_cd)
         place_reports.emit_errors(result)
     else:
-        out.emit([_data(placement) for placement in result.placements], output, _drawn(result))
+        listed = [placement for placement in result.placements if _is_listed(placement)]
+        out.emit([_data(placement) for placement in listed], output, _drawn(listed))
     return int(any(placement.errors for placement in result.placements))
 
 
 def _emit_annotated(result: Result) -> None:
     """Print the manifests, and the errors of those that are left out."""
-    manifests = [
-        placement.annotated() if placement else document.value
-        for document, placement in result.documents
-        if not (placement and placement.errors)
-    ]
+    manifests = [placement.annotated() for placement in result.placements if not placement.errors]
     out.line(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True).rstrip())
     place_reports.emit_errors(result)
 
 
-def _in_host(host: Host, selector: str, progress: Progress) -> decisions.Inputs:
+def _in_host(host: Host, selector: str | None, progress: Progress) -> decisions.Inputs:
     """What the host cluster has now. Raises UsageError."""
     from fairlead.placement import host_inputs
 
@@ -108,6 +117,11 @@ def _apply(result: Result, host: Host) -> int:
     return int(failed or bool(report.problems))
 
 
+def _is_listed(placement: Placement) -> bool:
+    """Whether people have to see where the object is. A namespace is where anything in it is."""
+    return bool(placement.errors) or placement.document.value["kind"] != "Namespace"
+
+
 def _data(placement: Placement) -> dict[str, Any]:
     manifest = placement.document.value
     metadata = manifest.get("metadata") or {}
@@ -115,13 +129,13 @@ def _data(placement: Placement) -> dict[str, Any]:
         "file": str(yaml_files.shown(placement.document.path)),
         "line": placement.document.line(()),
         "kind": manifest["kind"],
-        "namespace": decisions.namespace_of(metadata),
+        "namespace": placement.namespace or None,
         "name": metadata.get("name"),
         "clusters": {
             name: {
                 "weight": weight,
-                "replicas": placement.replicas[name],
-                "cost": placement.cluster_costs[name],
+                "replicas": placement.replicas.get(name),
+                "cost": placement.cluster_costs.get(name),
             }
             for name, weight in placement.clusters.items()
         },
@@ -130,12 +144,16 @@ def _data(placement: Placement) -> dict[str, Any]:
         "annotations": placement.annotations,
         "errors": dict(placement.errors),
         "explanation": dict(placement.explanation),
+        **({"notes": list(placement.notes)} if placement.notes else {}),
     }
 
 
-def _drawn(result: Result) -> Any:
+def _drawn(placements: Sequence[Placement]) -> Any:
+    workloads = [placement for placement in placements if not placement.follows]
+    others = [placement for placement in placements if placement.follows]
+
     def draw(console: Console) -> None:
-        for number, placement in enumerate(result.placements):
+        for number, placement in enumerate(workloads):
             if number:
                 console.print()
             lines = [
@@ -154,10 +172,41 @@ def _drawn(result: Result) -> Any:
             out.rows(placement.title, _COLUMNS, lines)(console)
             if placement.cost is not None:
                 console.print(f"cost: {_money(placement.cost)} an hour")
-            for text in placement.sentences:
-                console.print(f"error: {text}", style="red", soft_wrap=True)
+            _draw_errors(placement, console)
+        if others:
+            console.print()
+            lines = [
+                {
+                    "object": placement.title,
+                    "clusters": ", ".join(placement.targets) or None,
+                    "why": _limits(placement),
+                }
+                for placement in others
+            ]
+            out.rows("Other objects", _COLUMNS_OF_OTHERS, lines)(console)
+            for placement in others:
+                _draw_errors(placement, console, f"{placement.title}: ")
 
     return draw
+
+
+def _draw_errors(placement: Placement, console: Console, prefix: str = "") -> None:
+    for text in placement.sentences:
+        console.print(f"error: {prefix}{text}", style="red", soft_wrap=True)
+
+
+def _limits(placement: Placement) -> str | None:
+    """Why the object is not where a workload is that it belongs to."""
+    if placement.errors:
+        return None
+    return (
+        "; ".join(
+            f"not {name}: {reason}"
+            for name, reason in sorted(placement.explanation.items())
+            if name not in placement.clusters and reason != ABSENT
+        )
+        or "with its workloads"
+    )
 
 
 def _money(cost: float | None) -> str | None:

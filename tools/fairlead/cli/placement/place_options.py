@@ -25,14 +25,16 @@ class Execution:
     """Whether to watch and to apply decisions, and the context of a host cluster with the
     kubeconfig that has it.
 
-    `selector` says by labels which workloads of the host count.
+    `selector` says by labels which workloads of the host count; None for all of customers.
+    `moves_volumes` lets workloads with volumes move.
     """
 
     watched: bool
     applied: bool
     host_context: str | None
-    selector: str
+    selector: str | None
     kubeconfig: Path | None
+    moves_volumes: bool
 
     def host(self) -> Host | None:
         """The host cluster; None without one. Raises UsageError, InputError."""
@@ -42,6 +44,7 @@ class Execution:
         return Host.of_context(self.host_context, self.kubeconfig) if self.host_context else None
 
 
+_ACCEPT = "accept"
 _OPTIONS = (
     click.option(
         "--watch",
@@ -65,14 +68,22 @@ _OPTIONS = (
     click.option(
         "--selector",
         metavar="LABELS",
-        default="customer",
-        show_default=True,
-        help="The workloads of the host cluster that count, by a label selector.",
+        help="The workloads of the host cluster that count, by a label selector.  [default: those "
+        "of a customer, by an annotation or a label of them or of their namespace]",
     ),
     click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path),
         help="The kubeconfig that has the context.  [default: KUBECONFIG or ~/.kube/config]",
+    ),
+    click.option(
+        "--move-volumes",
+        "moves_volumes",
+        type=click.Choice(("refuse", _ACCEPT)),
+        default="refuse",
+        show_default=True,
+        help="Whether a workload with claims may leave a cluster where it runs: what its volumes "
+        "hold does not move along.",
     ),
 )
 _NAMES = ("watched", "applied", "selector", "kubeconfig")
@@ -87,7 +98,9 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_execution(context: click.Context, *arguments: Any, **parameters: Any) -> Any:
         execution = Execution(
-            host_context=parameters.pop("host"), **{name: parameters.pop(name) for name in _NAMES}
+            host_context=parameters.pop("host"),
+            moves_volumes=parameters.pop("moves_volumes") == _ACCEPT,
+            **{name: parameters.pop(name) for name in _NAMES},
         )
         _check(execution, parameters["output"])
         _check_files(context, execution, parameters["paths"])

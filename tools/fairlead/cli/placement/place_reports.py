@@ -16,10 +16,25 @@ _COLUMNS = ("cluster", "kind", "namespace", "name", "action")
 
 
 def emit_errors(result: Result) -> None:
-    """Print the errors of workloads that have no clusters."""
+    """Print the errors of objects that have no clusters."""
     for placement in result.placements:
         for text in placement.sentences:
             out.error(f"{placement.title}: {text}")
+
+
+def emit_notes(result: Result, printed: Collection[str] = ()) -> set[str]:
+    """Print what else has to be known about the decisions, except what was `printed` before.
+    Returns all of it.
+    """
+    notes = {
+        f"{placement.title}: {text}": None
+        for placement in result.placements
+        for text in placement.notes
+    } | dict.fromkeys(result.notes)
+    for note in notes:
+        if note not in printed:
+            out.note(f"note: {note}")
+    return set(notes)
 
 
 def emit(report: Report, *, unchanged: bool = True, printed: Collection[str] = ()) -> None:

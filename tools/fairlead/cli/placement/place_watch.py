@@ -54,12 +54,19 @@ def run(
             if host
             else FileInputs(paths, data_sources)
         )
-        watch = Watch(source, folder=folder, progress=out.quiet())
+        watch = Watch(
+            source,
+            folder=folder,
+            moves_volumes=execution.moves_volumes,
+            progress=out.quiet(),
+        )
         printed = _Printed()
+        notes: set[str] = set()
         try:
             while True:
                 decision = watch.next()
                 _show(decision, output, printed)
+                notes = place_reports.emit_notes(decision.result, notes)
                 if host and execution.applied:
                     printed = _apply(watch, decision, host, printed)
                 else:

@@ -13,8 +13,7 @@ from fairlead.cli import output as out
 from fairlead.cli.placement import csv_rows
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
-from fairlead.inputs import manifest_files
-from fairlead.placement import decisions, object_trees, queries
+from fairlead.placement import decisions, object_trees, queries, sources
 from fairlead.placement.queries import Query
 
 
@@ -82,20 +81,22 @@ def command(
         raise UsageError("nothing to look at: give -f FILE, --member CLUSTER=FILE or --live")
     if paths and live:
         raise UsageError("-f and --live both say what the host cluster has: give one of them")
-    documents = manifest_files.read(paths).all_readable()
+    documents = sources.documents(paths)
     with out.progress() as progress:
         data = (
             decisions.opa_data(data_sources, documents, progress=progress)
             if query.about_placement
             else None
         )
-        inventory: dict[str, Any] = object_trees.of_members(members)
+        about = query.about_placement
+        seen = object_trees.of_members(members, about_placement=about)
         if live:
-            inventory[""] = object_trees.of_cluster(
-                registry.find(target), about_placement=query.about_placement, progress=progress
+            seen[""] = object_trees.of_cluster(
+                registry.find(target), about_placement=about, progress=progress
             )
-        elif documents:
-            inventory[""] = object_trees.of_documents(documents)
+        inventory = {cluster: each.tree for cluster, each in seen.items()}
+        if documents:
+            inventory[""] = object_trees.of_manifests(documents, about_placement=about)
         answer = queries.ask(
             query,
             document,
@@ -104,7 +105,12 @@ def command(
             placement=data and data["placement"],
             progress=progress,
         )
-    for note in answer.notes:
+    unseen = [
+        f"cluster {cluster}: {text}" if cluster else text
+        for cluster, each in seen.items()
+        for text in each.unseen
+    ]
+    for note in (*answer.notes, *unseen):
         out.note(f"note: {note}")
     _emit(query.columns, answer.rows, output)
     return 0

@@ -13,7 +13,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import yaml_files
 from fairlead.placement import what_if
-from fairlead.placement.decisions import Placement
+from fairlead.placement.placements import Placement
 from fairlead.placement.what_if import Changes, Comparison
 
 

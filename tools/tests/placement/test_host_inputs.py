@@ -1,0 +1,170 @@
+"""What decisions are made from in a host cluster: all workloads of customers, where they run by
+Fairlead's policies, and the ConfigMap with the data."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fake_apiserver
+import placed
+import pytest
+from told_warnings import Warnings
+
+from fairlead.common.errors import InputError, UsageError
+from fairlead.kube import resources
+from fairlead.placement import host_inputs, karmada, karmada_apply
+from fairlead.placement.host_inputs import HostInputs
+from fairlead.placement.hosts import FIELD_MANAGER, Host
+from fairlead.sync.desired import Source
+
+DATA = {"clusters": '{"eu": {}}', "customers": "{}"}
+
+
+def source(path: str) -> Source:
+    return Source("objects", resource=resources.parse(path, namespaced=True))
+
+
+def inputs(data: Mapping[str, str] = DATA, **parts: Any) -> HostInputs:
+    """A host cluster with these data, and with namespaces and Deployments as metadata."""
+    host = HostInputs("karmada", only_of_customers=parts.pop("only_of_customers", True))
+    config_map = {"metadata": {"name": "placement", "namespace": "fairlead"}, "data": data}
+    host.replace(Source("data", "fairlead"), [config_map])
+    host.replace(Source("namespaces"), [{"metadata": each} for each in parts.get("spaces", ())])
+    deployments = [{"metadata": each, "spec": {}} for each in parts.get("deployments", ())]
+    host.replace(source("apps/v1/deployments"), deployments)
+    return host
+
+
+SPACES = [
+    {"name": "shop", "labels": {"customer": "acme"}},
+    {"name": "bank", "annotations": {"customer": "euro"}},
+    {"name": "free"},
+]
+DEPLOYMENTS = [
+    {"name": "by-label", "namespace": "free", "labels": {"customer": "acme"}},
+    {"name": "by-annotation", "namespace": "free", "annotations": {"customer": "acme"}},
+    {"name": "by-namespace", "namespace": "shop"},
+    {"name": "by-note-of-namespace", "namespace": "bank"},
+    {"name": "nobodys", "namespace": "free"},
+]
+
+
+def names(host: HostInputs) -> set[str]:
+    workloads = host.read(Warnings()).workloads
+    return {document.value["metadata"]["name"] for document in workloads}
+
+
+def test_whoever_names_the_customer_the_workload_counts() -> None:
+    host = inputs(spaces=SPACES, deployments=DEPLOYMENTS)
+    assert names(host) == {
+        *("by-label", "by-annotation", "by-namespace", "by-note-of-namespace"),
+    }
+    everything = inputs(spaces=SPACES, deployments=DEPLOYMENTS, only_of_customers=False)
+    assert "nobodys" in names(everything)
+
+
+def test_every_kind_that_runs_pods_counts() -> None:
+    host = inputs(spaces=SPACES)
+    for path, kind in (
+        *(("v1/pods", "Pod"), ("v1/replicationcontrollers", "ReplicationController")),
+        *(("apps/v1/daemonsets", "DaemonSet"), ("batch/v1/cronjobs", "CronJob")),
+    ):
+        metadata = {"name": kind.lower(), "namespace": "shop"}
+        host.replace(source(path), [{"metadata": metadata, "spec": {}}])
+    assert names(host) == {"pod", "replicationcontroller", "daemonset", "cronjob"}
+
+
+def test_workloads_run_where_fairleads_policies_have_them() -> None:
+    host = inputs(spaces=SPACES, deployments=DEPLOYMENTS)
+    workloads = [
+        placed.placement({"eu": 2, "us": 1}),
+        placed.placement({"eu": 1}, kind="CronJob", changes={"fields": {"eu": {}}}),
+        placed.placement({"asia": 1}, name="theirs"),
+    ]
+    policies = karmada.policies(workloads)
+    for number, policy in enumerate(policies):
+        manager = FIELD_MANAGER if number < 2 else "kubectl"
+        entry = {"manager": manager, "operation": "Apply"}
+        policy["metadata"] |= {"uid": str(number), "managedFields": [entry]}
+    host.replace(source(f"{karmada.API_VERSION}/propagationpolicies"), policies)
+    assert host.read(Warnings()).running == {
+        "Deployment shop/web": {"eu": 2, "us": 1},
+        "CronJob shop/web": {"eu": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"clusters": "eu: {}", "customers": "{}"}, "clusters is not JSON"),
+        (
+            {"clusters.json": "{}", "customers": "{}"},
+            r"no key clusters: .*\(its keys are: clusters\.json, customers\)",
+        ),
+        ({"clusters": "{}"}, r"no key customers: .*--from-file=customers=FILE"),
+        (
+            {"clusters": "{}", "customers": '{"acme": {"certification": ["pci"]}}'},
+            "placement.customers.acme has the key 'certification', .*'certifications'",
+        ),
+    ],
+)
+def test_wrong_data_are_named_by_the_config_map_and_its_keys(
+    data: dict[str, str], words: str
+) -> None:
+    with pytest.raises(InputError, match=rf"karmada: ConfigMap fairlead/placement: .*{words}"):
+        inputs(data).read(Warnings())
+
+
+def test_who_may_not_read_the_host_is_told_at_once_what_the_api_server_says(
+    tmp_path: Path,
+) -> None:
+    with fake_apiserver.running() as server:
+        kubeconfig = server.kubeconfig(tmp_path)
+        document = json.loads(kubeconfig.read_text())
+        document["users"][0]["user"] = {"token": "expired"}
+        began = time.monotonic()
+        host = Host("karmada", json.dumps(document))
+        with (
+            pytest.raises(UsageError) as caught,
+            host_inputs.followed(host, None),
+        ):
+            pass
+        assert str(caught.value) == (
+            "karmada: GET /api/v1/namespaces: the API server says 401: Unauthorized"
+        )
+        assert time.monotonic() - began < 10, "nobody waits for a right"
+
+
+def test_without_a_workload_nothing_is_changed() -> None:
+    """As by a mistyped selector: namespaces are there in any case."""
+    result = placed.result(placed.follower([], kind="Namespace", namespace=""))
+    report = karmada_apply.keep(result, Host("karmada", ""), progress=Warnings())
+    assert report.problems == ["karmada: no workload matches the selector. Nothing was changed"]
+
+
+def test_a_report_says_what_the_api_server_says(tmp_path: Path) -> None:
+    with fake_apiserver.running() as server:
+        document = json.loads(server.kubeconfig(tmp_path).read_text())
+        document["users"][0]["user"] = {"token": "expired"}
+        host = Host("karmada", json.dumps(document))
+        result = placed.result(placed.placement({"eu": 1}))
+        report = karmada_apply.keep(result, host, progress=Warnings())
+        sentence = "cannot read the API's resources: the API server says 401: Unauthorized"
+        assert report.problems == [f"karmada: {sentence}"]
+
+
+def test_an_exec_plugin_that_fails_is_named_with_the_cluster(tmp_path: Path) -> None:
+    with fake_apiserver.running() as server:
+        document = json.loads(server.kubeconfig(tmp_path).read_text())
+        api_version = "client.authentication.k8s.io/v1"
+        exec_config = {"apiVersion": api_version, "command": "no-such-plugin"}
+        document["users"][0]["user"] = {"exec": exec_config}
+        host = Host("karmada", json.dumps(document))
+        for use in (lambda: host_inputs.followed(host, None).__enter__(), host.objects):
+            with pytest.raises(UsageError, match=r"^karmada: the exec plugin 'no-such-plugin'"):
+                use()
+        assert server.requests == [], "nothing was sent in nobody's name"
