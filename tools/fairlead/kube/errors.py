@@ -28,6 +28,10 @@ class ApiServerError(FairleadError):
         return self.status == 410
 
 
+class TooLarge(ApiServerError):
+    """An answer has more bytes than its reader takes."""
+
+
 class Unreachable(ApiServerError):
     """The API server gave no answer."""
 
