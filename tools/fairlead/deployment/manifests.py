@@ -140,7 +140,11 @@ def render_files(
         )
         if settings.access
         else [],
+        "access_ends_arguments": access.ends_arguments(
+            f"0.0.0.0:{containers.SYNC_PORT}", tls=containers.MOUNTED.tls
+        ),
         "access_liveness": access.LIVENESS,
+        "access_memory": access.MEMORY,
         "access_token": access.TOKEN,
         "replicas": 0 if webhook_url else settings.replicas,
         "webhooks": webhooks.of(active, settings),
