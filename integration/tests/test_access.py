@@ -40,6 +40,7 @@ PROFILES = ["foreign"]
 pytestmark = pytest.mark.embedded("it has no policies but these")
 
 CONTROLLER = "system:serviceaccount:metacontroller:metacontroller"
+ROBOT = "system:serviceaccount:shop:robot"
 
 
 def rendered(access: object) -> list[dict[str, Any]]:
@@ -78,8 +79,10 @@ WORLD = [
             "verbs": ["bind"],
         },
     ),
-    bound("ClusterRoleBinding", "requesters", "requester", "dev", "boss", "lead", CONTROLLER),
-    bound("RoleBinding", "binders", "binds-reader", "boss", CONTROLLER, "lead"),
+    bound(
+        "ClusterRoleBinding", "requesters", "requester", "dev", "boss", "lead", CONTROLLER, ROBOT
+    ),
+    bound("RoleBinding", "binders", "binds-reader", "boss", CONTROLLER, "lead", ROBOT),
 ]
 
 
@@ -162,6 +165,8 @@ def test_the_example_of_the_page_is_accepted(users: Users) -> None:
     assert created.ok, created.message
 
 
+LONG = ["\U0001f600" * 60 + str(number) for number in range(100)]
+"""Names of 24,000 bytes in 6,000 characters."""
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "the end first": ({"validUntil": "2026-11-21T09:00:00Z"}, "validUntil has to be after"),
     "an empty window": ({"validUntil": "2026-11-21T12:00:00+02:00"}, "validUntil has to be after"),
@@ -191,6 +196,18 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "the apiGroup of a User or Group is rbac.authorization.k8s.io",
     ),
     "nobody asks": ({"needsApproval": True}, "access that needs approval says who asks for it"),
+    "an offset of a day": ({"validUntil": "2026-11-22T12:00:00+24:00"}, "in body should match"),
+    "an offset of 60 minutes": ({"validUntil": "2026-11-22T12:00:00+01:60"}, "should match"),
+    "the year 0": ({"validFrom": "0000-11-21T10:00:00Z"}, "spec.validFrom in body should match"),
+    "a line": ({"subjects": [{"kind": "User", "name": "a\nb"}]}, "spec.subjects[0].name in body"),
+    "long names": (
+        {"subjects": [{"kind": "User", "name": name} for name in LONG]},
+        "the names have more than 16384 bytes in all: name a group",
+    ),
+    "long groups": (
+        {"requestedByGroups": LONG},
+        "the groups have more than 16384 bytes in all: name those that may bind the role",
+    ),
 }
 
 
@@ -237,6 +254,8 @@ def test_a_spec_never_changes(users: Users) -> None:
         {"roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}},
         {"reason": None},
         {"requestedBy": "boss"},
+        {"validUntil": "2026-11-21T12:00:00+01:00"},  # the same instant
+        {"validUntil": "2026-11-21T11:00:00.0Z"},
     ):
         answer = users.patch("boss", "fixed", {"spec": change})
         assert "a transient role binding never changes" in answer.message, change
@@ -380,3 +399,41 @@ def test_an_approver_who_did_not_request_it_approves_in_the_own_name(users: User
     assert users.create("lead", "own", needsApproval=True, requestedBy="lead").ok
     own = users.patch("lead", "own", {"approvedBy": "lead"}, groups=leads)
     assert own.status == 403
+
+
+@pytest.mark.usefixtures("with_approvers")
+def test_nobody_approves_access_for_himself(users: Users) -> None:
+    for number, (subject, approver, groups) in enumerate(
+        (
+            ({"kind": "User", "name": "lead"}, "lead", ("leads",)),
+            ({"kind": "Group", "name": "leads"}, "lead", ("leads",)),
+            ({"kind": "Group", "name": "system:authenticated"}, "lead", ("leads",)),
+            ({"kind": "ServiceAccount", "name": "robot"}, ROBOT, ("leads",)),
+        )
+    ):
+        name = f"for-himself-{number}"
+        subjects = [{"kind": "User", "name": "alice"}, subject]
+        created = users.create(
+            "boss", name, needsApproval=True, requestedBy="boss", subjects=subjects
+        )
+        assert created.ok, created.message
+        own = users.patch(approver, name, {"approvedBy": approver}, groups=groups)
+        assert own.status == 403, subject
+        assert f"{approver} may not approve this, and would get the access by it" in own.message
+    others = users.patch("second", "for-himself-0", {"approvedBy": "second"}, groups=("leads",))
+    assert others.ok, others.message
+
+
+@pytest.mark.usefixtures("with_approvers")
+def test_no_service_account_asks_for_whoever_approves(users: Users) -> None:
+    answer = users.create(ROBOT, "robots", needsApproval=True, requestedBy=ROBOT)
+    assert answer.status == 403
+    assert f"{ROBOT} may not ask for access that has to be approved" in answer.message
+    asking = {"controller": CONTROLLER, "approvers": ["leads"], "requestsByServiceAccounts": True}
+    objects = clients.Objects(users.kubeconfig)
+    for manifest in rendered(access=asking):
+        objects.apply(manifest)
+    until(
+        lambda: users.create(ROBOT, "robots", needsApproval=True, requestedBy=ROBOT).ok,
+        what="the settings allow it",
+    )

@@ -72,9 +72,9 @@ def strangers_binding(name: str) -> dict[str, Any]:
     """A RoleBinding of megabytes, which everybody can write who may create one."""
     subjects = [{"kind": "User", "name": "a"} for _ in range(35_000)]
     subjects[0]["name"] = EMOJI
-    metadata = {"name": name, "namespace": CROWD, "labels": {"controller-uid": "u"}}
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "own", "uid": "u", "controller": True}
-    metadata["ownerReferences"] = [owner]
+    place = {"name": name, "namespace": CROWD}
+    metadata = {**place, "labels": {"controller-uid": "u"}, "ownerReferences": [owner]}
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "reader"}
     kinds = {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding"}
     return {**kinds, "metadata": metadata, "roleRef": role, "subjects": subjects}

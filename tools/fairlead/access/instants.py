@@ -15,6 +15,9 @@ _SPELLING = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))",
     re.ASCII,
 )
+_WRITTEN = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE = 400, 146_097
 """The years after which the calendar repeats itself, and their days."""
@@ -36,6 +39,39 @@ def nanoseconds(text: str) -> int:
     offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     seconds = (local + offset if sign == "-" else local - offset) // timedelta(seconds=1)
     return seconds * SECOND + int((fraction or "0")[:9].ljust(9, "0"))
+
+
+def written(text: str) -> datetime:
+    """The time that somebody has written: of RFC 3339, seconds may be left out, and a time without
+    an offset is one of the local zone. Raises ValueError with a sentence that tells what to write.
+    """
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not a time such as 2026-11-24T09:00 or 2026-11-24T09:00+01:00"
+        )
+    day, minute, second, offset = match.groups()
+    whole = f"{day}T{minute or '00:00'}{second or ':00'}"
+    if offset:
+        return moment(nanoseconds(whole + offset))
+    local = datetime.fromisoformat(whole)
+    earlier, later = (local.replace(fold=fold).astimezone() for fold in (0, 1))
+    if earlier.utcoffset() == later.utcoffset():
+        return earlier
+    if earlier.replace(tzinfo=None) != local:
+        raise ValueError(
+            f"{text} does not exist in the local zone, where clocks are set forward then: write it "
+            f"with its offset, such as {earlier.isoformat()}"
+        )
+    raise ValueError(
+        f"{text} is twice in the local zone, where clocks are set back then: write "
+        f"{earlier.isoformat()} or {later.isoformat()}"
+    )
+
+
+def of(moment: datetime) -> int:
+    """The time in nanoseconds since the epoch."""
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def spelled(nanoseconds: int) -> str:

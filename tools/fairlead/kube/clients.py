@@ -35,7 +35,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.json_numbers import number
 from fairlead.kube import api_paths, configurations, discovery
 from fairlead.kube.discovery import Kind
-from fairlead.kube.errors import ApiServerError, Refused, TooLarge, Unreachable
+from fairlead.kube.errors import ApiServerError, NotServed, Refused, TooLarge, Unreachable
 from fairlead.kube.responses import Response
 
 log = logging.getLogger(__name__)
@@ -539,7 +539,7 @@ class Objects:
                 self._served[api_version, kind_served.name] = kind_served
         resource = self._served.get((api_version, kind))
         if resource is None:
-            raise Refused(action, 404, None, "it does not serve this kind of object")
+            raise NotServed(action)
         scope = namespace if resource.namespaced else None
         return api_paths.joined(api_version, scope, resource.plural, name)
 

@@ -57,6 +57,14 @@ class Refused(ApiServerError):
         )
 
 
+class NotServed(Refused):
+    """The API server does not have the kind of an object."""
+
+    def __init__(self, action: str) -> None:
+        """`action` says what was attempted."""
+        super().__init__(action, 404, None, "it does not serve this kind of object")
+
+
 def _message(body: str | bytes | None) -> str:
     """The message of a Status; of other text, its beginning."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
