@@ -24,9 +24,12 @@ from access_world import (
     role,
 )
 from applied import applied, namespace_manifest
+from examples import collected
 from foreign import Foreign
+from time_texts import EDGES, GOOD, ODDITIES, broken, legal
 from waits import until
 
+from fairlead.access import instants
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
@@ -215,6 +218,32 @@ def test_what_is_wrong_is_refused_with_the_reason(users: Users) -> None:
     for name, (spec, message) in WRONG.items():
         answer = users.create("boss", "wrong", **spec)
         assert (answer.status, message in answer.message) == (422, True), (name, answer.message)
+
+
+def test_a_time_that_is_stored_is_one_that_the_controller_and_opa_read(users: Users) -> None:
+    """What they read, and that they read the same: tools/tests/access/test_times_alike.py."""
+    texts = [*EDGES, *GOOD, *ODDITIES, *collected(legal, 150), *collected(broken, 100)]
+    stored = 0
+    for text in dict.fromkeys(texts):
+        try:
+            instant = instants.nanoseconds(text)
+            other = instants.spelled(instant - instants.SECOND)
+        except (ValueError, OverflowError):
+            instant, other = None, "2026-11-21T10:00:00Z"
+        spec = {**SPEC, "validFrom": other, "validUntil": text}
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "TransientRoleBinding", "spec": spec}
+        manifest = {**body, "metadata": {"name": "time"}}
+        answer = users("boss", "POST", f"{path()}?dryRun=All", manifest)
+        if instant is None:
+            assert answer.status == 422, (text, answer.message)
+            continue
+        stored += answer.ok
+        swapped = {**manifest, "spec": {**spec, "validFrom": text, "validUntil": other}}
+        backwards = users("boss", "POST", f"{path()}?dryRun=All", swapped)
+        assert backwards.status == 422, text
+        if answer.ok:
+            assert "validUntil has to be after validFrom" in backwards.message, text
+    assert stored > 100
 
 
 def test_megabytes_of_subjects_are_refused(users: Users) -> None:

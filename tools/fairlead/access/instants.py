@@ -61,7 +61,7 @@ def written(text: str) -> datetime:
     if earlier.replace(tzinfo=None) != local:
         raise ValueError(
             f"{text} does not exist in the local zone, where clocks are set forward then: write it "
-            f"with its offset, such as {earlier.isoformat()}"
+            f"with its offset, such as {later.isoformat()}"
         )
     raise ValueError(
         f"{text} is twice in the local zone, where clocks are set back then: write "
