@@ -41,6 +41,7 @@ from fairlead.deployment.names import ACCESS
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, transient_access, uninstall
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.access import Access
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
@@ -428,6 +429,49 @@ def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_p
     finally:
         cluster.stop_server("shifted")
         cluster.start_server(ACCESS, argv, ready=ready, ca=opa.ca)
+
+
+def end_all(world: World) -> None:
+    """Delete all that the tests above made."""
+    transient_access.end_all(world.cluster.objects(), progress=Progress())
+
+
+def test_a_deployment_names_access_by_roles_that_it_leaves_out(world: World) -> None:
+    end_all(world)
+    world.create("narrow", -1, 3600)
+    until(lambda: world.reason("narrow") == "Granted", "narrow has access")
+    told: list[str] = []
+
+    class Told(Progress):
+        def warn(self, message: str) -> None:
+            told.append(message)
+
+    narrower = EVERYTHING.model_copy(update={"access": Access(roles=["missing"])})
+    deploy.deploy(world.cluster, PolicySet.load(narrower), progress=Told())
+    (warning,) = [text for text in told if "access.roles" in text]
+    assert "User narrow ClusterRole reader until " in warning
+    assert "run `fairlead access revoke" in warning
+    assert world.can("narrow")
+    told.clear()
+    deploy.deploy(world.cluster, PolicySet.load(EVERYTHING), progress=Told())
+    assert not [text for text in told if "access.roles" in text]
+    assert world.users("boss", "DELETE", path("narrow")).ok
+
+
+def test_where_access_was_switched_off_nobody_asks_for_it(world: World) -> None:
+    """What was asked for without the guards would be given when it is switched on again."""
+    cluster = world.cluster
+    end_all(world)
+    deploy.deploy(cluster, PolicySet.load(WITHOUT), progress=Progress())
+    off = "transient access is switched off in this cluster"
+    until(lambda: off in world.users.create("boss", "meanwhile").message, "the guard is in force")
+    answer = world.users.create("boss", "meanwhile")
+    assert "(access in fairlead.yaml), ask #platform" in answer.message
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
+    until(
+        lambda: world.users.create("boss", "again", requestedBy="boss").ok,
+        "it is switched on again",
+    )
 
 
 def test_what_would_stay_for_good_is_ended_first(world: World) -> None:

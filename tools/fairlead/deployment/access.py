@@ -34,6 +34,14 @@ OBJECTS = (
 """The objects of 56-access-controller.yaml, as (apiVersion, kind, name, namespace): a deployment
 without it deletes them."""
 
+OFF = "access/off.yaml.j2"
+"""The template of the guard that stands where access was switched off."""
+OFF_OBJECTS = tuple(
+    ("admissionregistration.k8s.io/v1", kind, "fairlead-access-off", None)
+    for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
+)
+"""Its objects, as (apiVersion, kind, name, namespace)."""
+
 
 def arguments(
     settings: Access, opa_url: str, listen: str, *, tls: PurePath, token: PurePath

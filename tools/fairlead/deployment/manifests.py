@@ -85,6 +85,12 @@ def render_webhooks(policies: PolicySet) -> list[dict[str, Any]]:
     return [manifest for objects in files.values() for manifest in objects]
 
 
+def render_access_off(policies: PolicySet) -> list[dict[str, Any]]:
+    """The guard for a cluster that has the kinds of transient access while it is switched off."""
+    files = render_files(policies, Credentials("", b"", b"", b""), templates=[access.OFF])
+    return [manifest for objects in files.values() for manifest in objects]
+
+
 def render_guards(policies: PolicySet, sidecar: Sidecar = sidecars.SYNC) -> list[dict[str, Any]]:
     """The objects of a deployment without OPA: the namespace, the administrators' rights and the
     guards.

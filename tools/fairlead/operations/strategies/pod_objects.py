@@ -21,7 +21,7 @@ from fairlead.deployment.names import (
     scoped_secret,
 )
 from fairlead.deployment.sidecars import Sidecar
-from fairlead.operations import deployed_state, drift
+from fairlead.operations import deployed_state, drift, transient_access
 from fairlead.operations.strategies.base import Key, Operation, Revision, key_of
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
@@ -65,6 +65,8 @@ def revision(
         webhook_url=cluster.webhook_url(sidecar),
         sidecar=sidecar,
     )
+    if policies.settings.access is None and transient_access.has_kinds(cluster.objects()):
+        objects += manifests.render_access_off(policies)
     (manifest,) = (entry for entry in objects if entry["metadata"]["name"] == POLICIES)
     return Revision(policies, manifest, objects)
 
@@ -82,6 +84,8 @@ def superfluous(operation: Operation, new: Revision, present: Credentials) -> li
         keys.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
     if ACCESS not in deployments:
         keys += access.OBJECTS
+    if new.policies.settings.access:
+        keys += access.OFF_OBJECTS
     keys += [
         ("v1", "Secret", scoped_secret(scope), NAMESPACE)
         for scope in SCOPES
