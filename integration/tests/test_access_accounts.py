@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from access_world import BINDINGS, GROUP, RBAC, RIGHTS, World, at, bound, path
+from access_world import BINDINGS, GROUP, RBAC, RIGHTS, SPEC, World, at, bound, path
 from applied import applied
 from waits import until
 
@@ -183,19 +183,48 @@ def test_a_right_that_comes_of_a_group_counts_if_the_group_is_named(world: World
         return world.users("temp", "POST", path(), body, groups=("ops",))
 
     with applied(world.cluster.objects(), [binding]):
-        until(lambda: create("unnamed").ok, "temp may create them")
-        (warning,) = create("warned").warnings
-        assert "only as a member of a group, access will not begin" in warning
-        assert warning.endswith("The groups are ops, system:authenticated")
+        until(lambda: create("unnamed", requestedByGroups=[]).ok, "temp may create them")
         until(lambda: world.reason("unnamed") == "RequesterMayNotBind", "no group is named")
-        assert create("named", requestedByGroups=["ops"]).warnings == ()
+        message = world.conditions("unnamed")["failed"]["message"]
+        assert "temp (requestedBy) may not bind the ClusterRole reader by that name" in message
+        named = create("named", requestedByGroups=["ops"])
+        assert (named.ok, named.warnings) == (True, ())
         until(lambda: world.can("named"), "access begins")
         assert create("others", requestedByGroups=["system:authenticated"]).ok
         until(lambda: world.reason("others") == "RequesterMayNotBind", "another group is named")
         message = world.conditions("others")["failed"]["message"]
         assert "neither temp (requestedBy) nor the groups system:authenticated" in message
-        for name in ("unnamed", "warned", "named", "others"):
+        filled = create("filled")
+        assert filled.body["spec"]["requestedByGroups"] == ["ops", "system:authenticated"]
+        until(lambda: world.can("filled"), "access begins")
+        for name in ("unnamed", "named", "others", "filled"):
             assert world.users("boss", "DELETE", path(name)).ok
+
+
+def test_an_api_server_that_cannot_fill_it_in_says_what_to_write(world: World) -> None:
+    objects, kind = world.cluster.objects(), "MutatingAdmissionPolicyBinding"
+    filling = objects.get(ADMISSION, kind, "fairlead-access-requester")
+    assert filling is not None
+    objects.delete(ADMISSION, kind, "fairlead-access-requester")
+
+    def create(**spec: Any) -> Response:
+        spec = {**SPEC, **spec}
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "TransientRoleBinding", "spec": spec}
+        dry = {**body, "metadata": {"name": "filled"}}
+        return world.users("boss", "POST", f"{path()}?dryRun=All", dry, groups=("ops",))
+
+    until(lambda: not create().ok, "nothing is filled in")
+    assert "write who asks for this into spec.requestedBy: boss, and into spec.requestedBy" in (
+        create().message
+    )
+    assert create().message.endswith("may bind the role: ops, system:authenticated")
+    told = [text for text in create(requestedBy="boss").warnings if "member of a group" in text]
+    assert len(told) == 1
+    assert "create this again with that group in spec.requestedByGroups" in told[0]
+    assert told[0].endswith("The groups are ops, system:authenticated")
+    metadata = {key: filling["metadata"][key] for key in ("name", "labels")}
+    objects.apply({**filling, "metadata": metadata})
+    until(lambda: create().ok, "it is filled in again")
 
 
 def test_a_window_that_is_over_is_told_at_once(world: World) -> None:

@@ -14,6 +14,7 @@ SCOPE = "access"
 TOKEN = PurePosixPath("/access")
 """Where its pod mounts the token."""
 LIVENESS = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
+ADMISSION = "admissionregistration.k8s.io/v1"
 MEMORY = {ACCESS: 256, ACCESS_ENDS: 160}
 """The most MiB of memory of each container. Tests keep to them (test_access_memory.py)."""
 OBJECTS = (
@@ -34,13 +35,18 @@ OBJECTS = (
 """The objects of 56-access-controller.yaml, as (apiVersion, kind, name, namespace): a deployment
 without it deletes them."""
 
-OFF = "access/off.yaml.j2"
-"""The template of the guard that stands where access was switched off."""
+OFF, REQUESTER = "access/off.yaml.j2", "access/requester.yaml.j2"
+"""The templates of the guard that stands where access was switched off, and of the policy that
+writes down who asks for access."""
 OFF_OBJECTS = tuple(
-    ("admissionregistration.k8s.io/v1", kind, "fairlead-access-off", None)
+    (ADMISSION, kind, "fairlead-access-off", None)
     for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
 )
-"""Its objects, as (apiVersion, kind, name, namespace)."""
+REQUESTER_OBJECTS = tuple(
+    (ADMISSION, kind, "fairlead-access-requester", None)
+    for kind in ("MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy")
+)
+"""Their objects, as (apiVersion, kind, name, namespace)."""
 
 
 def arguments(

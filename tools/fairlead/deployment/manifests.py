@@ -85,9 +85,9 @@ def render_webhooks(policies: PolicySet) -> list[dict[str, Any]]:
     return [manifest for objects in files.values() for manifest in objects]
 
 
-def render_access_off(policies: PolicySet) -> list[dict[str, Any]]:
-    """The guard for a cluster that has the kinds of transient access while it is switched off."""
-    files = render_files(policies, Credentials("", b"", b"", b""), templates=[access.OFF])
+def render_access(policies: PolicySet, template: str) -> list[dict[str, Any]]:
+    """The objects of a template of transient access that not every deployment has."""
+    files = render_files(policies, Credentials("", b"", b"", b""), templates=[template])
     return [manifest for objects in files.values() for manifest in objects]
 
 
