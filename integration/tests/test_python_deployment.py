@@ -299,7 +299,7 @@ def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
         waiting.until(again, deadline=240, what="the server was started again", pause=0.5)
         until(lambda: selector(objects, pod("mapped")) is not None, what="it places")
     assert {json.dumps(each) for each in selectors} == {'{"agentpool": "pool1"}'}
-    assert status(fairlead)["problems"] == []
+    until(lambda: not status(fairlead)["problems"], what="its last worker has the policies")
 
 
 def test_an_intent_is_disabled_until_it_is_enabled(

@@ -4,7 +4,7 @@ the conformance cases."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from fairlead.admission.decisions import Decision
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, labels
+from fairlead.kube.discovery import Kind
 from fairlead.opa import cli
 from fairlead.policy import bundles, tables
 from fairlead.policy.policy_set import PolicySet
@@ -196,6 +197,7 @@ def evaluate(
     namespaces: Mapping[str, Any] | None = None,
     webhooks: Webhooks | None = None,
     operation: str | None = None,
+    kinds: Iterable[Kind] = (),
     progress: Progress,
 ) -> list[tuple[Question, Answer]]:
     """The decision for each AdmissionReview or manifest of the file `path`, in its order.
@@ -213,7 +215,10 @@ def evaluate(
         namespace_labels=namespace_labels,
         namespaces=namespaces,
         operation=operation,
+        kinds=kinds,
     )
+    if inputs.unreadable:
+        raise inputs.unreadable[0]
     questions = [
         Question(request.review, policies.settings, inputs.namespaces)
         for request in inputs.requests

@@ -3,8 +3,9 @@ check, for `fairlead eval` as a gate in CI and before commits."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
 from fairlead.kube.admission_reviews import Subject
+from fairlead.kube.discovery import Kind
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -27,6 +29,9 @@ WARNED = "warned"
 CHANGED = "changed"
 FINDINGS = (REFUSED, WARNED, CHANGED)
 """What the policies can do with an object, the gravest first."""
+
+# What holds for every pod of a template, whose own object may be admitted with a warning.
+_EVERY_POD = re.compile(r"\bevery pod of .* will be refused\b")
 
 ADMITTED = "admitted"
 OUTCOMES = (*FINDINGS, ADMITTED)
@@ -69,15 +74,18 @@ class Verdict:
 class Report:
     """The verdicts in the order of the input.
 
-    `fail_on` are the findings that fail the gate, `skipped` counts the documents in folders that
-    are not Kubernetes objects, `files` the files with objects. `unknown` are the namespaces that
-    nothing describes, although they have pods or templates; `warnings` are sentences about them.
+    `fail_on` are the findings that fail the gate, `files` counts the files with objects. For
+    `unreadable` and `skipped` see request_files.Inputs. `unknown` are the namespaces that nothing
+    describes, although they have pods or templates; `warnings` are sentences about them. `intents`
+    are those that decided.
     """
 
     verdicts: tuple[Verdict, ...]
     fail_on: tuple[str, ...]
     files: int
-    skipped: int
+    unreadable: tuple[InputError, ...]
+    skipped: Mapping[str, int]
+    intents: tuple[str, ...]
     unknown: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -103,11 +111,14 @@ def check(
     namespaces: Mapping[str, Any] | None = None,
     webhooks: Webhooks | None = None,
     operation: str | None = None,
+    kinds: Iterable[Kind] = (),
+    exclude: Sequence[str] = (),
     progress: Progress,
 ) -> Report:
     """Decide on everything in `paths` (files, folders, files.STDIN), in a few processes of OPA.
 
-    An object whose findings have one of `fail_on` (of FINDINGS) fails the gate. What API servers do
+    An object whose findings have one of `fail_on` (of FINDINGS) fails the gate. A template all of
+    whose pods will be refused counts as refused. What API servers do
     not ask OPA about is admitted, or refused by themselves. `webhooks` are those of the cluster;
     None for those that a deployment of the policies brings. See
     fairlead.admission.request_files.read for the other arguments and errors.
@@ -120,9 +131,11 @@ def check(
         namespace_labels=namespace_labels,
         namespaces=namespaces,
         operation=operation,
+        kinds=kinds,
+        exclude=exclude,
     )
     live = namespaces is not None
-    if not inputs.requests:
+    if not inputs.requests and not inputs.unreadable:
         raise InputError(
             ", ".join(str(path) for path in paths),
             "holds no AdmissionReview and no manifest in a .yaml, .yml or .json file: name another "
@@ -160,7 +173,9 @@ def check(
         verdicts=tuple(verdicts),
         fail_on=tuple(finding for finding in FINDINGS if finding in fail_on),
         files=inputs.files,
+        unreadable=inputs.unreadable,
         skipped=inputs.skipped,
+        intents=tuple(sorted({instance.intent.name for instance in policies.active})),
         unknown=unknown,
         warnings=tuple(_advice(name, live=live) for name in unknown),
     )
@@ -176,13 +191,16 @@ def _verdict(
     live: bool,
 ) -> Verdict:
     findings = tuple(_findings(decision, settings))
-    notes: tuple[str, ...] = ()
-    if not decision.asked:
-        notes = (f"not asked: {decision.reason}",) if decision.allowed else ()
+    notes = request.remarks
+    if request.invalid:
+        findings = (Finding(REFUSED, None, f"an API server does not accept it: {request.invalid}"),)
+    elif not decision.asked:
+        notes = (*notes, f"not asked: {decision.reason}") if decision.allowed else notes
     elif request.namespace is not None and request.namespace not in inputs.namespaces:
-        notes = (_advice(request.namespace, live=live),)
+        advice = _advice(request.namespace, live=live)
+        notes = (*notes, advice)
         findings = tuple(
-            replace(finding, message=f"{finding.message}; {notes[0]}")
+            replace(finding, message=f"{finding.message}; {advice}")
             if finding.finding == REFUSED
             else finding
             for finding in findings
@@ -207,14 +225,16 @@ def _findings(decision: Decision, settings: Settings) -> Iterator[Finding]:
         for intent, decided in intents
         for message in sorted(decided["deny"])
     ]
-    refused = [finding for finding in refusals if finding.finding == REFUSED]
+    warnings = [
+        Finding(REFUSED if _EVERY_POD.search(message) else WARNED, intent, message)
+        for intent, decided in intents
+        for message in sorted(decided["warn"])
+    ]
+    refused = [finding for finding in [*refusals, *warnings] if finding.finding == REFUSED]
     yield from refused
     if not decision.allowed and not refused:  # no intent can decide
         yield Finding(REFUSED, None, decision.message)
-    yield from (finding for finding in refusals if finding.finding == WARNED)
-    for intent, decided in intents:
-        for message in sorted(decided["warn"]):
-            yield Finding(WARNED, intent, message)
+    yield from (finding for finding in [*refusals, *warnings] if finding.finding == WARNED)
     for intent, decided in intents if decision.allowed else ():
         if decided["patch"]:
             yield Finding(CHANGED, intent, described(decided["patch"]))

@@ -10,6 +10,7 @@ from junitparser import Attr, Failure, IntAttr, JUnitXml, TestSuite
 from junitparser.junitparser import SystemErr
 
 from fairlead.admission.gate import Report, Verdict
+from fairlead.common.errors import InputError
 
 # What XML 1.0 cannot hold, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -26,7 +27,8 @@ def document(report: Report) -> str:
     """The report of a gate as XML: one test for each object, which fails if the object fails the
     gate. Its class is the file.
     """
-    suite = suite_of("fairlead eval", map(_case, report.verdicts))
+    unreadable = map(_unreadable, report.unreadable)
+    suite = suite_of("fairlead eval", [*map(_case, report.verdicts), *unreadable])
     if report.warnings:
         suite.append(SystemErr(printable("\n".join(report.warnings))))
     return xml([suite])
@@ -61,6 +63,16 @@ def failed(kind: str, message: str, text: str) -> Failure:
 def printable(text: str) -> str:
     """The text without the characters that XML cannot hold."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _unreadable(problem: InputError) -> TestCase:
+    file = printable(str(problem.path))
+    case = TestCase("can be read", file)
+    case.file = file
+    if problem.line:
+        case.line = problem.line
+    case.result = failed("unreadable", problem.problem, str(problem))
+    return case
 
 
 def _case(verdict: Verdict) -> TestCase:

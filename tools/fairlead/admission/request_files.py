@@ -4,7 +4,8 @@ of their namespaces, for `fairlead eval`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
-from fairlead.kube import admission_reviews, manifest_files
+from fairlead.inputs import manifest_files
+from fairlead.kube import admission_reviews, served_kinds
+from fairlead.kube.discovery import Kind
+from fairlead.kube.served_kinds import Known
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class Request:
     known.
 
     `namespace` is that of the request, None without one. `manifest` tells a manifest from an
-    AdmissionReview.
+    AdmissionReview. `invalid` says why API servers refuse the object themselves, as far as its
+    labels go. `remarks` are those of the document.
     """
 
     path: Path
@@ -29,6 +34,8 @@ class Request:
     review: dict[str, Any]
     manifest: bool
     namespace: str | None
+    invalid: str | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,15 @@ class Inputs:
     """What was read: the requests in their order, and the namespaces that are known (name ->
     object).
 
-    `skipped` counts the documents in folders that are not Kubernetes objects. `files` counts the
-    files with requests.
+    `unreadable` is what no kubectl would read. `skipped` counts what stands in folders and is not
+    meant for kubectl, by what it is (see manifest_files.Reading). `files` counts the files with
+    requests.
     """
 
     requests: tuple[Request, ...]
     namespaces: Mapping[str, Any]
-    skipped: int
+    unreadable: tuple[InputError, ...]
+    skipped: Mapping[str, int]
 
     @property
     def files(self) -> int:
@@ -56,6 +65,8 @@ def read(
     namespace_labels: Mapping[str, str] | None = None,
     namespaces: Mapping[str, Any] | None = None,
     operation: str | None = None,
+    exclude: Sequence[str] = (),
+    kinds: Iterable[Kind] = (),
 ) -> Inputs:
     """The requests of files, folders and standard input (files.STDIN), in the order of `paths`.
 
@@ -66,18 +77,24 @@ def read(
         namespaces: all namespaces of a cluster (name -> object), instead of `namespace_labels`.
         operation: the operation on the manifests; None for CREATE. For UPDATE, the manifest is also
             the old object.
+        exclude: patterns of the files in folders that are left out.
+        kinds: the kinds that are known, besides those of Kubernetes itself and those that files
+            define.
 
-    Raises InputError if a file is unreadable, UsageError if it contradicts `namespace` or
-    `operation`, or if two manifests give a namespace different labels.
+    Raises UsageError if a file contradicts `namespace` or `operation`, or if two manifests give a
+    namespace different labels, and InputError if labels of a namespace are not a mapping.
     """
-    read_documents, skipped = documents(paths)
-    requests = [_request(document, namespace, operation) for document in read_documents]
-    by_name = {**(namespaces or {}), **_described(read_documents)}
+    reading = manifest_files.read(paths, exclude=exclude)
+    definitions = served_kinds.of_definitions(document.value for document in reading.documents)
+    known = served_kinds.by_name([*kinds, *definitions])
+    requests = [_request(document, namespace, operation, known) for document in reading.documents]
+    by_name = {**(namespaces or {}), **_described(reading.documents)}
     if namespace_labels is not None:
         for request in requests:
             if request.namespace is not None and request.namespace not in by_name:
                 by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
-    return Inputs(tuple(requests), by_name, skipped)
+    skipped = Counter(what for _, what in reading.skipped)
+    return Inputs(tuple(requests), by_name, tuple(reading.unreadable), skipped)
 
 
 def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
@@ -94,44 +111,49 @@ def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
     )
 
 
-def documents(paths: Sequence[Path]) -> tuple[list[yaml_files.Document], int]:
-    """The AdmissionReviews and manifests of files, folders and standard input, each file once, and
-    the number of documents in folders that are neither. Raises InputError.
-    """
-    collected: list[yaml_files.Document] = []
-    skipped = 0
-    read_files: set[Path] = set()
-    for path in paths:
-        if path.is_dir():
-            in_folder, skipped_here = manifest_files.read_folder(path)
-            skipped += skipped_here
-        else:
-            in_folder = manifest_files.read(path)
-        # A file may be named twice, by itself and by its folder.
-        places = {file: file.resolve() for file in {document.path for document in in_folder}}
-        collected += [document for document in in_folder if places[document.path] not in read_files]
-        read_files |= {*places.values()}
-    return collected, skipped
-
-
 def _request(
-    document: yaml_files.Document, namespace: str | None, operation: str | None
+    document: yaml_files.Document, namespace: str | None, operation: str | None, known: Known
 ) -> Request:
     value, path = document.value, document.path
     manifest = not admission_reviews.is_review(value)
     review = (
-        _review_of(value, namespace, operation, path)
+        _review_of(value, namespace, operation, path, known)
         if manifest
         else _given(value, namespace, operation, path)
     )
     request = review.get("request")
     name = request.get("namespace") if isinstance(request, dict) else None
-    line = document.line(())
-    return Request(path, line, review, manifest, name if isinstance(name, str) else None)
+    problem = manifest_files.label_problem(document)
+    return Request(
+        path,
+        document.line(()),
+        review,
+        manifest,
+        name if isinstance(name, str) else None,
+        invalid=problem.problem if problem else None,
+        remarks=(*document.remarks, *(_unknown_kind(value, known) if manifest else ())),
+    )
+
+
+def _unknown_kind(value: Mapping[str, Any], known: Known) -> tuple[str, ...]:
+    """A remark about a kind of which nobody says whether it belongs to namespaces."""
+    group, _ = admission_reviews.group_version(value)
+    if (group, value["kind"]) in known or admission_reviews.is_of_pods(value["kind"]):
+        return ()
+    named = (value.get("metadata") or {}).get("namespace")
+    counts = "" if named else ", and counts as an object of the cluster"
+    return (
+        f"{value['kind']} of {group or 'the core group'} is a kind that is not known{counts}: name "
+        "the file with its CustomResourceDefinition, too, or add --live",
+    )
 
 
 def _review_of(
-    manifest: dict[str, Any], namespace: str | None, operation: str | None, path: Path
+    manifest: dict[str, Any],
+    namespace: str | None,
+    operation: str | None,
+    path: Path,
+    known: Known,
 ) -> dict[str, Any]:
     own_namespace = (manifest.get("metadata") or {}).get("namespace")
     if namespace and own_namespace and own_namespace != namespace:
@@ -140,7 +162,7 @@ def _review_of(
         )
     old = manifest if operation == "UPDATE" else None
     review = admission_reviews.build(
-        manifest, operation=operation or "CREATE", namespace=namespace, old=old
+        manifest, operation=operation or "CREATE", namespace=namespace, old=old, kinds=known
     )
     # The same manifest gets the same answer, down to the uid in it.
     request = {**review["request"], "uid": ""}

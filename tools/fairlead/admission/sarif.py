@@ -30,6 +30,7 @@ from sarif_pydantic.sarif import Notification
 
 import fairlead
 from fairlead.admission.gate import CHANGED, REFUSED, WARNED, Finding, Report, Verdict
+from fairlead.common.errors import InputError
 
 _LEVELS = {REFUSED: Level.ERROR, WARNED: Level.WARNING, CHANGED: Level.NOTE}
 _UNREADABLE = "review"
@@ -41,7 +42,8 @@ def document(report: Report) -> dict[str, Any]:
     fail the gate. The id of a rule is its intent. A finding that fails the gate is an error.
     """
     findings = list(_findings(report))
-    rules = sorted({_rule(finding) for _, finding in findings})
+    unreadable = {_UNREADABLE} if report.unreadable else set()
+    rules = sorted({_rule(finding) for _, finding in findings} | unreadable)
     driver = ToolDriver(
         name="fairlead",
         version=fairlead.__version__,
@@ -60,8 +62,11 @@ def document(report: Report) -> dict[str, Any]:
             Invocation(execution_successful=True, toolExecutionNotifications=notifications)
         ],
         results=[
-            _result(verdict, finding, report, rules.index(_rule(finding)))
-            for verdict, finding in findings
+            *(
+                _result(verdict, finding, report, rules.index(_rule(finding)))
+                for verdict, finding in findings
+            ),
+            *(_unreadable(problem, rules.index(_UNREADABLE)) for problem in report.unreadable),
         ],
     )
     log = Sarif(schema_uri="https://json.schemastore.org/sarif-2.1.0.json", runs=[run])
@@ -88,6 +93,20 @@ def _result(verdict: Verdict, finding: Finding, report: Report, rule: int) -> Re
         level=Level.ERROR if fails else _LEVELS[finding.finding],
         message=Message(text=f"{verdict.subject.object} is {finding.finding}: {finding.message}"),
         locations=[Location(physical_location=location, logical_locations=[name])],
+    )
+
+
+def _unreadable(problem: InputError, rule: int) -> Result:
+    location = PhysicalLocation(
+        artifact_location=_location(Path(str(problem.path))),
+        region=Region(start_line=problem.line or 1),
+    )
+    return Result(
+        rule_id=_UNREADABLE,
+        rule_index=rule,
+        level=Level.ERROR,
+        message=Message(text=problem.problem),
+        locations=[Location(physical_location=location)],
     )
 
 

@@ -105,7 +105,7 @@ def rows(
             }
             drawn = valued or drawn
         if _least_width(drawn.values()) <= _width(target):
-            _print(target, _table(drawn, styles))
+            _print(target, _table(drawn, styles, _width(target)))
             return
         labels, *records = zip(*drawn.values(), strict=True)
         for number, record in enumerate(records):
@@ -119,20 +119,36 @@ def rows(
 
 def _least_width(columns: Iterable[Sequence[str]]) -> int:
     """The width of a table whose columns are as wide as their longest words."""
-    widths = [
-        max(cell_len(word) for text in texts for word in text.split() or [""]) for texts in columns
-    ]
+    return _with_gaps([*map(_longest_word, columns)])
+
+
+def _with_gaps(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _table(columns: Mapping[str, Sequence[str]], styles: Mapping[str, str]) -> Table:
-    """A table of the texts of each column, the first of which is its label."""
+def _longest_word(column: Iterable[str]) -> int:
+    return max(cell_len(word) for text in column for word in text.split() or [""])
+
+
+def _table(columns: Mapping[str, Sequence[str]], styles: Mapping[str, str], room: int) -> Table:
+    """A table of the texts of each column, the first of which is its label. `room` is at least
+    _least_width, so that no word is broken. The longest columns, which hold sentences, get what the
+    others leave of it.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column, (label, *values) in columns.items():
-        # rich takes the room that is lacking from the columns that hold sentences.
-        whole = not any(" " in value for value in values)
+    whole = {
+        column: max(cell_len(line) for text in column_texts for line in text.split("\n"))
+        for column, column_texts in columns.items()
+    }
+    widths = {column: _longest_word(column_texts) for column, column_texts in columns.items()}
+    spare = room - _with_gaps([*widths.values()])
+    for column in sorted(whole, key=lambda column: whole[column]):
+        more = min(whole[column] - widths[column], spare)
+        widths[column] += more
+        spare -= more
+    for column, (label, *_) in columns.items():
         style = styles.get(column)
-        table.add_column(label.upper(), style=style, no_wrap=whole, overflow="fold")
+        table.add_column(label.upper(), style=style, overflow="fold", width=widths[column])
     _, *records = zip(*columns.values(), strict=True)
     for record in records:
         table.add_row(*map(Text, record))
@@ -176,6 +192,7 @@ def error(text: str) -> None:
 
 def _tell(text: str, prefix: str = "", style: str = "") -> None:
     """Print to stderr; on a terminal, in lines that end between words."""
+    text = texts.printable(text, keep="\n")
     target = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     if target.is_terminal:
         text = _folded(prefix + text, target.width).removeprefix(prefix)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fairlead.common import texts
+
 
 class FairleadError(Exception):
     """Something failed; the message says what, and what to do next."""
@@ -21,6 +23,7 @@ class InputError(UsageError):
     """A file has the wrong content; the message names the file, the line and the fix.
 
     `further` are more problems of the same file, as (line, problem); each has a line of its own.
+    `path`, `line` and `problem` are also attributes.
     """
 
     def __init__(
@@ -31,10 +34,12 @@ class InputError(UsageError):
         line: int | None = None,
         further: Iterable[tuple[int | None, str]] = (),
     ) -> None:
+        self.path, self.line, self.problem = path, line, problem
         problems = [(line, problem), *further]
+        place = texts.printable(str(path))
         super().__init__(
             "\n".join(
-                f"{path}:{number}: {text}" if number else f"{path}: {text}"
+                f"{place}:{number}: {text}" if number else f"{place}: {text}"
                 for number, text in problems
             )
         )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from yaml._yaml import CParser
-from yaml.composer import Composer
-from yaml.constructor import SafeConstructor
-from yaml.resolver import Resolver
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.scanner import Scanner
 
-from fairlead.common import mistakes
+from fairlead.common import mistakes, yaml_values
 from fairlead.common.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -28,49 +29,36 @@ STDIN = Path("-")
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML document: its value, and the line of each part."""
+    """One YAML document: its value, and the line of each part.
+
+    `above` is the number of lines above the text that `node` is of. `remarks` are sentences about
+    what kubectl reads and a reader may not expect.
+    """
 
     path: Path
     value: Any
     node: yaml.Node | None
+    above: int = 0
+    remarks: tuple[str, ...] = ()
 
     def line(self, location: Location) -> int | None:
         """The line (from 1) of the part at `location`, or of the deepest part above it that exists.
 
         `location` holds keys and indexes, from the top.
         """
-        node, line = self.node, None
-        if node is not None:
-            line = node.start_mark.line + 1
-        for step in location:
-            child: yaml.Node | None = None
-            if isinstance(node, yaml.MappingNode):
-                for key, value in node.value:
-                    if key.value == str(step):
-                        line, child = key.start_mark.line + 1, value
-            elif (
-                isinstance(node, yaml.SequenceNode)
-                and isinstance(step, int)
-                and step < len(node.value)
-            ):
-                child = node.value[step]
-                line = child.start_mark.line + 1
-            if child is None:
-                break
-            node = child
+        line = None if self.node is None else self.above + self.node.start_mark.line + 1
+        for mark, _ in _steps(self.node, location):
+            line = self.above + mark.line + 1
         return line
 
     def part(self, location: Location) -> yaml.Node | None:
         """The YAML node at `location`; None if there is none, or the document comes from JSON."""
-        node = self.node
-        for step in location:
-            if isinstance(node, yaml.MappingNode):
-                node = next((value for key, value in node.value if key.value == str(step)), None)
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-                node = node.value[step] if step < len(node.value) else None
-            else:
-                return None
-        return node
+        nodes = [self.node, *(node for _, node in _steps(self.node, location))]
+        return nodes[-1] if len(nodes) > len(location) else None
+
+    def at(self, location: Location, value: Any) -> Document:
+        """The part at `location` as a document, with the value `value`."""
+        return replace(self, value=value, node=self.part(location))
 
     def parse(self, model: type[Model]) -> Model:
         """The document as `model`. Raises InputError with every mistake and its line."""
@@ -92,41 +80,39 @@ class Document:
             raise InputError(self.path, text, line=line, further=further) from error
 
 
-class _Constructor(SafeConstructor):
-    """YAML as Kubernetes reads it: duplicate keys are errors, and so are keys that are not text."""
+def _steps(node: yaml.Node | None, location: Location) -> Iterator[tuple[yaml.Mark, yaml.Node]]:
+    """For each step of `location` that exists: the mark of its key or item, and its node."""
+    for step in location:
+        node = yaml_values.target(node)
+        children: list[tuple[yaml.Mark, yaml.Node]] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [(k.start_mark, v) for k, v in node.value if k.value == str(step)]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            children = [(item.start_mark, item) for item in node.value[step : step + 1]]
+        if not children:
+            return
+        yield children[-1]
+        node = children[-1][1]
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys: set[str] = set()
-        for key, _ in node.value:
-            if key.value in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands here twice", key.start_mark
-                )
-            keys.add(key.value)
-        return super().construct_mapping(node, deep)
 
-
-class _FastLoader(Composer, CParser, _Constructor, Resolver):
+class _FastLoader(yaml_values.GoComposer, CParser):
     """Six times as fast as PyYAML's own parser. libyaml's composer is not used: it recurses in C,
     and a deeply nested text would end the process.
     """
 
     def __init__(self, text: str) -> None:
         CParser.__init__(self, text)
-        Composer.__init__(self)
-        _Constructor.__init__(self)
-        Resolver.__init__(self)
+        yaml_values.GoComposer.__init__(self)
 
 
-class _ExactLoader(_Constructor, yaml.SafeLoader):
+class _ExactLoader(Reader, Scanner, Parser, yaml_values.GoComposer):
     """Names the line of an error, where libyaml often names the next one."""
 
-
-# A timestamp stays text, because everything here becomes JSON, which has no timestamps.
-_FastLoader.yaml_implicit_resolvers = _ExactLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        yaml_values.GoComposer.__init__(self)
 
 
 def shown(path: Path) -> Path:
@@ -159,55 +145,89 @@ def read_yaml(path: Path) -> list[Document]:
     return parse_yaml(read_text(path), path)
 
 
-def parse_yaml(
-    text: str, path: Path, *, select: Callable[[yaml.Node], bool] | None = None
-) -> list[Document]:
-    """The documents of a YAML (or JSON) text that are not empty; messages name it by `path`.
-
-    With `select`, only the documents for which it is true are read, and there may be none.
+def parse_yaml(text: str, path: Path) -> list[Document]:
+    """The documents of a YAML (or JSON) text that are not empty; messages name it by `path`. A key
+    that is not text, or that a mapping has twice, is an error.
     """
-    try:
-        try:
-            return _parse(_FastLoader(text), path, select)
-        except yaml.YAMLError:
-            return _parse(_ExactLoader(text), path, select)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise InputError(
-            path, f"is not valid YAML: {error.problem}", line=mark.line + 1 if mark else None
-        ) from error
-    except RecursionError as error:
-        raise InputError(path, "is not valid YAML: nested too deeply") from error
-    except (yaml.YAMLError, ValueError, TypeError) as error:
-        problem = " ".join(str(error).split())[:200]
-        raise InputError(path, f"is not valid YAML: {problem}") from error
+    with _errors(path):
+        documents = [
+            Document(path, yaml_values.value(node, _refuse), node) for node in _nodes(text)
+        ]
+    documents = [document for document in documents if document.value is not None]
+    if not documents:
+        raise InputError(path, "holds no document, only comments: write what it is for")
+    return documents
+
+
+def first_document(text: str, path: Path, *, above: int) -> Document | None:
+    """The first document of a text, as kubectl reads it: None if it is empty. Remarks name
+    keys that a mapping has twice, and those that are not text. `above` is the number of lines
+    above the text in its file. Raises InputError with the line.
+    """
+    remarks: list[str] = []
+
+    def remark(key: yaml.Node, sentence: str) -> None:
+        remarks.append(f"line {above + key.start_mark.line + 1}: {sentence}")
+
+    with _errors(path, above, text.count("\n")):
+        nodes = _nodes(text)
+        node = next(nodes, None)
+        value = None if node is None else yaml_values.value(node, remark)
+    if node is None or value is None:
+        return None
+    with suppress(yaml.YAMLError):
+        if further := next(nodes, None):
+            remark(
+                further, "kubectl reads nothing from here on: begin a document with a line of ---"
+            )
+    return Document(path, value, node, above, tuple(remarks))
 
 
 def yaml_value(text: str) -> Any:
     """The value of a text with one YAML document; None if it is empty. Raises yaml.YAMLError."""
+    node = next(_nodes(text), None)
+    return None if node is None else yaml_values.value(node, _refuse)
+
+
+def _refuse(key: yaml.Node, sentence: str) -> None:
+    raise yaml.MarkedYAMLError(None, None, sentence, key.start_mark)
+
+
+def _nodes(text: str) -> Iterator[yaml.Node]:
+    """The root node of each document. Raises yaml.YAMLError with the exact line."""
     loader = _FastLoader(text)
     try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
-
-
-def _parse(
-    loader: _FastLoader | _ExactLoader, path: Path, select: Callable[[yaml.Node], bool] | None
-) -> list[Document]:
-    documents = []
-    try:
         while loader.check_node():
-            node = loader.get_node()
-            if node is None or node.tag == "tag:yaml.org,2002:null":
-                continue
-            if select is None or select(node):
-                documents.append(Document(path, loader.construct_document(node), node))
+            yield cast(yaml.Node, loader.get_node())
+    except yaml.YAMLError:
+        exact = _ExactLoader(text)
+        while exact.check_node():
+            exact.get_node()
+        raise
     finally:
         loader.dispose()
-    if select is None and not documents:
-        raise InputError(path, "holds no document, only comments: write what it is for")
-    return documents
+
+
+@contextmanager
+def _errors(path: Path, above: int = 0, lines: int | None = None) -> Iterator[None]:
+    """Turns errors of YAML into InputErrors. The text has `lines` lines, if they are known."""
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        context = f"{error.context}: " if error.context else ""
+        raise InputError(
+            path,
+            f"is not valid YAML: {context}{error.problem}",
+            line=above + min(mark.line + 1, lines or mark.line + 1) if mark else None,
+        ) from error
+    except RecursionError as error:
+        raise InputError(path, "is not valid YAML: nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise InputError(path, "is not UTF-8 text: save it as such") from error
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise InputError(path, f"is not valid YAML: {problem}") from error
 
 
 def read_json(path: Path) -> Any:

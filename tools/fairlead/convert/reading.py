@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
-from fairlead.kube import manifest_files
+from fairlead.inputs import manifest_files
 from fairlead.settings.models import Toleration
 from fairlead.settings.selectors import Selector
 
@@ -89,17 +89,12 @@ def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
 
     Raises InputError if a file cannot be read, or if there is nothing to convert.
     """
-    documents: list[yaml_files.Document] = []
-    read_files: set[Path] = set()
-    for path in paths:
-        if path.is_dir():
-            in_folder, _ = manifest_files.read_folder(path, extra_key=PLUGIN_FILE)
-            added = [document for document in in_folder if _concerns(document.value)]
-        else:
-            added = manifest_files.read(path, extra_key=PLUGIN_FILE)
-        places = {file: file.resolve() for file in {document.path for document in added}}
-        documents += [document for document in added if places[document.path] not in read_files]
-        read_files |= {*places.values()}
+    named = {yaml_files.shown(path) for path in paths}
+    documents = [
+        document
+        for document in manifest_files.read(paths, extra_key=PLUGIN_FILE).all_readable()
+        if document.path in named or _concerns(document.value)
+    ]
     if not any(is_policy(document.value) for document in documents):
         raise InputError(
             ", ".join(str(yaml_files.shown(path)) for path in paths),

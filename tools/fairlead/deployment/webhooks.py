@@ -169,4 +169,4 @@ def rules(operations: Sequence[Operation], kinds: Sequence[Kind]) -> Iterator[di
 def _scope(kind: Kind) -> str:
     if kind.group not in OWN_GROUPS and not kind.group.endswith(".k8s.io"):
         return "*"
-    return "Cluster" if kind.kind in admission_reviews.CLUSTER_SCOPED else "Namespaced"
+    return "Namespaced" if admission_reviews.is_namespaced(kind.group, kind.kind) else "Cluster"

@@ -18,6 +18,8 @@ import jsonpointer
 
 from fairlead.common import json_numbers
 from fairlead.common.errors import FairleadError
+from fairlead.kube import served_kinds
+from fairlead.kube.served_kinds import Known
 
 API_VERSION = "admission.k8s.io/v1"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
@@ -25,41 +27,6 @@ ADMINISTRATOR: Mapping[str, Any] = {
     "username": "kubernetes-admin",
     "groups": ["system:masters", "system:authenticated"],
 }
-
-CLUSTER_SCOPED = {
-    *(
-        "APIService",
-        "CertificateSigningRequest",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "CSIDriver",
-        "CSINode",
-    ),
-    *(
-        "CustomResourceDefinition",
-        "IngressClass",
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-    ),
-    *(
-        "MutatingWebhookConfiguration",
-        "Namespace",
-        "Node",
-        "PersistentVolume",
-        "PriorityClass",
-        "RuntimeClass",
-    ),
-    *(
-        "SelfSubjectAccessReview",
-        "SelfSubjectReview",
-        "SelfSubjectRulesReview",
-        "SubjectAccessReview",
-        "TokenReview",
-    ),
-    *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
-    *("ValidatingWebhookConfiguration", "VolumeAttachment"),
-}
-"""Kinds whose objects belong to no namespace."""
 
 # Kinds that are sent to a subresource of a pod, so that their reviews name the resource `pods`.
 _OF_PODS = {
@@ -82,22 +49,26 @@ def build(
     sub_resource: str | None = None,
     parent: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    kinds: Known | None = None,
 ) -> dict[str, Any]:
     """The review that an API server would send for `operation` on `manifest`, which has an
     apiVersion and a kind.
 
     For DELETE the manifest becomes the oldObject, and there is no object. The namespace of a
     Namespace is its own name. `parent` is the object whose subresource gets another kind of object,
-    such as a Deployment that gets a Scale.
+    such as a Deployment that gets a Scale. `kinds` are those that are known; None for those of
+    Kubernetes itself. An object of another kind belongs to a namespace if it names one.
     """
     metadata = manifest.get("metadata") or {}
     name = metadata.get("name") or ""
+    own_namespace = namespace or metadata.get("namespace")
     kind = dict(
         zip(("group", "version", "kind"), (*group_version(manifest), manifest["kind"]), strict=True)
     )
     owner = parent or manifest
     resource = dict(zip(("group", "version"), group_version(owner), strict=True))
-    resource["resource"] = plural(owner["kind"])
+    known = (kinds or served_kinds.builtin()).get((resource["group"], owner["kind"]))
+    resource["resource"] = known.plural if known else plural(owner["kind"])
     if owner["kind"] in _OF_PODS:
         resource["group"], resource["version"] = "", "v1"
     request: dict[str, Any] = {
@@ -116,8 +87,8 @@ def build(
         request["name"] = name
     if manifest["kind"] == "Namespace":
         request["namespace"] = name
-    elif manifest["kind"] not in CLUSTER_SCOPED:
-        request["namespace"] = namespace or metadata.get("namespace") or "default"
+    elif known.namespaced if known else own_namespace or owner["kind"] in _OF_PODS:
+        request["namespace"] = own_namespace or "default"
     if sub_resource:
         request["subResource"] = request["requestSubResource"] = sub_resource
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": request}
@@ -127,6 +98,17 @@ def group_version(manifest: Mapping[str, Any]) -> tuple[str, str]:
     """The group and the version of the manifest's apiVersion; the group of `v1` is empty."""
     group, _, version = manifest["apiVersion"].rpartition("/")
     return group, version
+
+
+def is_of_pods(kind: str) -> bool:
+    """Whether objects of this kind are only sent to subresources of pods."""
+    return kind in _OF_PODS
+
+
+def is_namespaced(group: str, kind: str) -> bool:
+    """Whether objects of a kind of Kubernetes itself belong to namespaces."""
+    known = served_kinds.builtin().get((group, kind))
+    return known is None or known.namespaced
 
 
 def plural(kind: str) -> str:

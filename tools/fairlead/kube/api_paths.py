@@ -33,5 +33,5 @@ def path_of(manifest: Mapping[str, Any], namespace: str | None, *parts: str) -> 
     # These kinds exist only as requests to a pod's subresources.
     if plural == "pods" and kind != "Pod":
         version = "v1"
-    namespaced = kind not in admission_reviews.CLUSTER_SCOPED
+    namespaced = admission_reviews.is_namespaced(version.rpartition("/")[0], kind)
     return joined(version, (namespace or "default") if namespaced else None, plural, *parts)

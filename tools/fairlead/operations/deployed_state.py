@@ -33,6 +33,8 @@ from fairlead.policy import bundles
 from fairlead.settings.models import Certificates
 from fairlead.settings.services import SCOPES
 
+_DIFFER = "has workers that do not have the revision of the others yet"
+
 
 @dataclass(frozen=True)
 class Served:
@@ -43,8 +45,8 @@ class Served:
     many seconds ago that is, by OPA's own clock. Both are None if nobody has confirmed any, or if
     OPA cannot be reached: `error` says why.
 
-    Of a server in Python, `trouble` says why it is not ready, and `rejected` which policies it
-    cannot use: {revision, error}.
+    Of a server in Python, `trouble` says why it is not ready, or why it has no revision, and
+    `rejected` which policies it cannot use: {revision, error}.
     """
 
     opa: OpaServer
@@ -130,12 +132,12 @@ def _of_bundle(api: OpaApi) -> str | None:
 def _of_python(server: OpaServer) -> Served:
     try:
         report = _fetched(f"{server.url}/health/ready", server.ca)
-        ready, trouble = report["status"] == "ok", str(report["status"])
+        ready, revision = report["status"] == "ok", report.get("revision")
         return Served(
             server,
             ready,
-            report.get("revision"),
-            trouble=None if ready else trouble,
+            revision,
+            trouble=(None if revision else _DIFFER) if ready else str(report["status"]),
             rejected=report.get("rejected"),
         )
     except (FairleadError, KeyError) as error:

@@ -35,7 +35,7 @@ def of_opas(states: Sequence[Served], replicas: int, noun: str = "OPA") -> Itera
         elif not state.ready:
             yield f"{_opa(state)} is not Ready; {state.trouble or _age(state)}"
         elif state.revision is None:
-            yield f"{_opa(state)} serves no policies of Fairlead"
+            yield f"{_opa(state)} {state.trouble or 'serves no policies of Fairlead'}"
     revisions = sorted({state.revision for state in states if state.revision})
     if len(revisions) > 1:
         yield f"{noun}s serve different revisions: {', '.join(revisions)}"

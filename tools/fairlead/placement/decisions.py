@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fairlead.admission import request_files
 from fairlead.common import yaml_files
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.inputs import manifest_files
 from fairlead.opa import cli
 from fairlead.placement import data_sources, replica_division
 from fairlead.policy.policy_set import PolicySet
@@ -147,7 +147,7 @@ def read(paths: Sequence[Path], data_sources: Sequence[str], *, progress: Progre
     `data_sources` have OPA's data, see opa_data. Raises InputError for a file that cannot be read,
     and UsageError if there is no workload.
     """
-    documents, _ = request_files.documents(paths)
+    documents = manifest_files.read(paths).all_readable()
     workloads_in(documents, paths)
     return Inputs(documents, opa_data(data_sources, documents, progress=progress))
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.admission import request_files
 from fairlead.admission.inventory import Inventory
 from fairlead.clusters.base import Cluster
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
+from fairlead.inputs import manifest_files
 from fairlead.kube import admission_reviews
 from fairlead.kube.resources import Resource
 
@@ -56,7 +56,7 @@ def of_files(paths: Sequence[Path]) -> Tree:
     """What the manifests and Lists in files, folders and standard input (files.STDIN) say. Other
     kinds are left out. Raises InputError.
     """
-    documents, _ = request_files.documents(paths)
+    documents = manifest_files.read(paths).all_readable()
     return of_documents(documents)
 
 

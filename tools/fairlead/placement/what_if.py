@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.admission import batch, request_files
+from fairlead.admission import batch
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Document
+from fairlead.inputs import manifest_files
 from fairlead.opa import cli
 from fairlead.placement import decisions
 from fairlead.placement.decisions import Placement
@@ -115,7 +116,7 @@ def compare(
     arguments and errors, see decisions.read and decisions.decide; raises UsageError also for
     changes of what is not there.
     """
-    documents, _ = request_files.documents(paths)
+    documents = manifest_files.read(paths).all_readable()
     workloads = decisions.workloads_in(documents, paths)
     modules = PolicySet.load(
         Settings(placement=True), folder, further=[policy_files.QUERIES]

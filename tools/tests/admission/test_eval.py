@@ -152,6 +152,9 @@ def clustered(monkeypatch: pytest.MonkeyPatch, *webhooks: dict[str, Any]) -> lis
             assert query[2:] == (None,)
             return [each for each in webhooks if query[:2] == (each["apiVersion"], each["kind"])]
 
+        def kinds(self) -> tuple[()]:
+            return ()
+
         def namespaces(self) -> dict[str, Any]:
             return {
                 "payments": {"metadata": {"name": "payments", "labels": {"agentpool": "pool3"}}}
@@ -364,13 +367,13 @@ def test_a_review_says_itself_what_it_is(option: str) -> None:
     ("content", "words"),
     [
         (b"", "is empty"),
-        (b"\xff\xfe\x00", "not UTF-8"),
-        (b'{"apiVersion": "v1", "kind": "P', "not valid YAML"),
+        (b"\xff\xfe\x00", "a mapping is expected"),
+        (b'{"apiVersion": "v1", "kind": "P', "not valid JSON"),
         (
             b'{"apiVersion":"v1","kind":"Pod","spec":' + b'{"a":' * 200 + b"1" + b"}" * 201,
             "nested more than 100 levels deep",
         ),
-        (b'{"apiVersion":"v1","kind":"Pod","spec":' + b"[" * 50_000, "YAML"),
+        (b'{"apiVersion":"v1","kind":"Pod","spec":' + b"[" * 50_000, "nested too deeply"),
     ],
 )
 def test_a_file_that_holds_nothing_to_decide_is_refused(

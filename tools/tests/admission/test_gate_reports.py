@@ -41,7 +41,7 @@ spec:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a changed, a refused and a warned object, in a file with a special name."""
+    """A folder with a changed object and two refused ones, in a file with a special name."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "my apps" / "äll.yaml"
     path.parent.mkdir()
@@ -84,7 +84,7 @@ def test_sarif_has_the_place_and_the_intent_of_each_finding(folder: Path) -> Non
     assert [rule["id"] for rule in driver["rules"]] == ["node-pool"]
     assert [(result["ruleId"], result["level"]) for result in run["results"]] == [
         ("node-pool", "error"),
-        ("node-pool", "warning"),
+        ("node-pool", "error"),
     ]
     for result, line in zip(run["results"], (10, 15), strict=True):
         assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
@@ -103,7 +103,7 @@ def test_what_fails_the_gate_is_an_error_in_sarif(folder: Path) -> None:
     assert [(result["message"]["text"].split(":")[0], result["level"]) for result in results] == [
         ("Pod payments/plain is changed", "error"),
         ("Pod payments/pinned is refused", "error"),
-        ("Deployment payments/web is warned", "error"),
+        ("Deployment payments/web is refused", "error"),
     ]
 
 
@@ -136,7 +136,7 @@ def test_junit_has_a_testcase_for_each_object(folder: Path) -> None:
         output(folder, "--fail-on", "refused", "-o", "junit").encode()
     )
     (suite,) = xml
-    assert (xml.tests, xml.failures, suite.tests, suite.failures) == (4, 1, 4, 1)
+    assert (xml.tests, xml.failures, suite.tests, suite.failures) == (4, 2, 4, 2)
     cases = list(suite)
     assert [(case.classname, case.name) for case in cases] == [
         ("my apps/äll.yaml", "CREATE of Namespace payments"),
@@ -144,12 +144,13 @@ def test_junit_has_a_testcase_for_each_object(folder: Path) -> None:
         ("my apps/äll.yaml", "CREATE of Pod payments/pinned"),
         ("my apps/äll.yaml", "CREATE of Deployment payments/web"),
     ]
-    assert [case.is_passed for case in cases] == [True, True, False, True]
+    assert [case.is_passed for case in cases] == [True, True, False, False]
     (failure,) = cases[2].result
     assert failure.type == "refused"
     assert failure.message.startswith('pod "pinned" sets spec.nodeName=n1')
     assert failure.text.startswith("my apps/äll.yaml:10: refused by node-pool: pod")
-    assert cases[3].system_out.startswith("my apps/äll.yaml:15: warned by node-pool: every pod")
+    (failure,) = cases[3].result
+    assert failure.text.startswith("my apps/äll.yaml:15: refused by node-pool: every pod")
 
 
 def test_junit_without_fail_on_fails_nothing(folder: Path) -> None:

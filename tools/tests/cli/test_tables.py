@@ -57,6 +57,14 @@ def test_a_long_message_is_wrapped_in_its_column() -> None:
     assert " ".join([first[38:], second.strip()]) == MESSAGE
 
 
+def test_no_word_is_broken_where_the_longest_words_fit() -> None:
+    columns = ("time", "user", "request", "verdict", "reason")
+    row = ("2026-11-26T16:50:41Z", "fairlead-admin", "CREATE of Pod shop/stray", "refused", MESSAGE)
+    lines = drawn(columns, [row], 80)
+    assert max(map(len, lines)) <= 80
+    assert {*MESSAGE.split()} <= {word for line in lines for word in line.split()}
+
+
 def test_the_columns_of_names_stay_whole_beside_a_message() -> None:
     lines = drawn(("name", "error"), [("fairlead-policies", MESSAGE)], 80)
     assert lines[0] == "NAME               ERROR"

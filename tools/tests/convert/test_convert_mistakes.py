@@ -133,7 +133,6 @@ RANGES = "{ranges: [{min_replicas: 1, max_replicas: 2}]}"
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}", "holds nothing to convert"),
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: $(x), annotations: {a: b}}", "name"),
         ("kind: Assign", "apiVersion is missing"),
-        ("a: {a: 1, a: 2}", "stands here twice"),
         ("[", "is not valid YAML"),
         ("", "is empty"),
         ("# nothing", "holds no document"),

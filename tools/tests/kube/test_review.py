@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairlead.common.errors import FairleadError, InputError
-from fairlead.kube import admission_reviews, manifest_files
+from fairlead.inputs import manifest_files
+from fairlead.kube import admission_reviews
 
 POD = {
     "apiVersion": "v1",
@@ -120,7 +121,7 @@ def test_a_patch_that_does_not_apply_is_an_error(operation: dict[str, Any]) -> N
 def read(folder: Path, text: str, name: str = "pod.yaml") -> list[Any]:
     path = folder / name
     path.write_text(text)
-    return [document.value for document in manifest_files.read(path)]
+    return [document.value for document in manifest_files.read([path]).all_readable()]
 
 
 def test_json_with_tabs_is_read(tmp_path: Path) -> None:
@@ -153,16 +154,16 @@ def test_documents_and_the_items_of_a_list_are_read_one_by_one(tmp_path: Path) -
             "apiVersion: v1\nkind: Pod\nmetadata:\n  labels:\n    a: 7\n",
             ":5: metadata.labels: 7 .*quote it",
         ),
-        ("apiVersion: v1\nkind: Pod\nspec: {1: a}\n", "the key 1 is not text"),
-        ("apiVersion: v1\nkind: Pod\nspec: .inf\n", "the number inf"),
-        ("apiVersion: v1\nkind: Pod\nspec: !!binary aGVsbG8=\n", "holds a bytes"),
-        ("apiVersion: v1\nkind: Pod\nspec: &a [*a]\n", "nested more than 100 levels deep"),
+        ("apiVersion: v1\nkind: Pod\nspec: {~: a}\n", ":3: .*the key '~' is not text"),
+        ("apiVersion: v1\nkind: Pod\nspec: .inf\n", ":3: .* a number that JSON has not"),
+        ("apiVersion: v1\nkind: Pod\nspec: !!binary a\n", "!!binary is not base64"),
+        ("apiVersion: v1\nkind: Pod\nspec: &a [*a]\n", "in the value that it means"),
         (
             "apiVersion: v1\nkind: Pod\nspec: " + "[" * 101 + "]" * 101,
             "nested more than 100 levels deep",
         ),
         ("apiVersion: v1\nkind: List\nitems: []\n", "a List without items"),
-        ('{"apiVersion": "v1", "kind": "Po', "not valid YAML"),
+        ('{"apiVersion": "v1", "kind": "Po', "not valid JSON"),
     ],
 )
 def test_what_is_wrong_is_told(tmp_path: Path, text: str, words: str) -> None:
@@ -176,7 +177,7 @@ def test_lists_in_lists_and_typed_lists_are_taken_apart_with_their_lines(tmp_pat
         "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: PodList\n  items:\n"
         "  - metadata: {name: a}\n  - metadata: {name: b}\n- apiVersion: v1\n  kind: Service\n"
     )
-    documents = manifest_files.read(path)
+    documents = manifest_files.read([path]).all_readable()
     assert [(document.value["kind"], document.line(())) for document in documents] == [
         ("Pod", 7),
         ("Pod", 8),
@@ -189,7 +190,7 @@ def test_items_of_a_json_list_have_lines_too(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     items = [{"apiVersion": "v1", "kind": kind} for kind in ("Pod", "Service")]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
-    assert [document.line(()) for document in manifest_files.read(path)] == [5, 9]
+    assert [document.line(()) for document in manifest_files.read([path]).all_readable()] == [5, 9]
 
 
 def test_a_kind_with_items_that_is_no_list_is_one_object(tmp_path: Path) -> None:
@@ -215,11 +216,19 @@ def test_the_objects_of_a_folder_are_read_in_the_order_of_their_paths(tmp_path: 
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    documents, skipped = manifest_files.read_folder(tmp_path)
+    reading = manifest_files.read([tmp_path])
     assert [
-        (str(document.path.relative_to(tmp_path)), document.value["kind"]) for document in documents
+        (str(document.path.relative_to(tmp_path)), document.value["kind"])
+        for document in reading.all_readable()
     ] == [("a.yml", "Service"), ("b/list.json", "ConfigMap"), ("b/pod.yaml", "Pod")]
-    assert skipped == 6
+    assert [(path.name, what) for path, what in reading.skipped] == [
+        ("comment.yaml", "no Kubernetes object"),
+        ("empty.yaml", "no Kubernetes object"),
+        ("mkdocs.yaml", "no Kubernetes object"),
+        ("values.yaml", "no Kubernetes object"),
+        ("package.json", "no Kubernetes object"),
+        ("pod.yaml", "no Kubernetes object"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -227,9 +236,7 @@ def test_the_objects_of_a_folder_are_read_in_the_order_of_their_paths(tmp_path: 
     [
         ("a.yaml", "a: 1\nb: [", "a.yaml:2: is not valid YAML"),
         ("a.json", "{", "a.json:1: is not valid JSON"),
-        ("a.yaml", "apiVersion: v1\nkind: Pod\nkind: Pod\n", "a.yaml:3: .*stands here twice"),
         ("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n", "a.yaml:3: metadata.name"),
-        ("a.yaml", "apiVersion: v1\nkind: Pod\nspec: {1: a}\n", "the key 1 is not text"),
     ],
 )
 def test_a_broken_file_in_a_folder_is_an_error(
@@ -237,13 +244,13 @@ def test_a_broken_file_in_a_folder_is_an_error(
 ) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=words):
-        manifest_files.read_folder(tmp_path)
+        manifest_files.read([tmp_path]).all_readable()
 
 
 def test_aliases_cannot_make_a_small_file_huge(tmp_path: Path) -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
-    with pytest.raises(InputError, match="more than 1000000 values"):
+    with pytest.raises(InputError, match="too many values that come from aliases"):
         read(tmp_path, "\n".join(["apiVersion: v1", "kind: Pod", *lines]))
 
 
@@ -277,7 +284,7 @@ def test_a_number_of_a_patch_may_be_longer_than_python_reads() -> None:
 def test_a_pipe_in_a_folder_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(InputError, match="is not a file, but a pipe or a device"):
-        manifest_files.read_folder(tmp_path)
+        manifest_files.read([tmp_path]).all_readable()
 
 
 def test_folders_that_are_links_are_read_once(tmp_path: Path) -> None:
@@ -287,12 +294,28 @@ def test_folders_that_are_links_are_read_once(tmp_path: Path) -> None:
     apps.mkdir()
     for link, target in (("one", "../shared"), ("two", "../shared"), ("loop", ".")):
         (apps / link).symlink_to(target)
-    documents, _ = manifest_files.read_folder(apps)
+    documents = manifest_files.read([apps]).all_readable()
     assert [document.path for document in documents] == [apps / "one" / "a.yaml"]
 
 
-def test_json_with_a_key_twice_is_an_error_as_in_yaml(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text('{"apiVersion": "v1", "kind": "Pod", "kind": "Service"}')
-    with pytest.raises(InputError, match="the key 'kind' stands there twice"):
-        manifest_files.read(path)
+@pytest.mark.parametrize(
+    ("name", "text", "remark"),
+    [
+        (
+            "a.json",
+            '{"apiVersion": "v1", "kind": "Pod", "kind": "Service"}',
+            "the key 'kind' stands twice in one object, and the last one counts",
+        ),
+        (
+            "a.yaml",
+            "apiVersion: v1\nkind: Pod\nkind: Service\n",
+            "line 3: the key 'kind' stands here twice, and the last one counts",
+        ),
+    ],
+)
+def test_of_a_key_that_stands_twice_the_last_one_counts_as_for_kubectl(
+    tmp_path: Path, name: str, text: str, remark: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    (document,) = manifest_files.read([tmp_path / name]).all_readable()
+    assert (document.value["kind"], document.remarks) == ("Service", (remark,))

@@ -108,8 +108,8 @@ def test_numbers_that_json_does_not_have_are_named_with_their_place(
         read(str(file))
     assert caught.value.exit_code == 2
     assert str(caught.value) == (
-        f"{file}:4: placement.clusters.eu.price.cpu is {float(number.replace('.', ''))}: "
-        "write a number"
+        f"{file}:4: is not valid YAML: {number} is a number that JSON does not have: quote it, or "
+        "write another number"
     )
 
 

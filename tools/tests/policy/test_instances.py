@@ -127,7 +127,7 @@ def test_an_intent_that_is_off_by_default_is_in_force_if_it_is_named(tmp_path: P
     ("text", "line", "message"),
     [
         ("  x: true", 2, "there is no intent 'x'"),
-        ("  x: {intent: y}", 2, "intents.x.intent: there is no intent 'y'"),
+        ("  x: {intent: z}", 2, "intents.x.intent: there is no intent 'z'"),
         ("  replica-limits: {}", 2, "'ranges' is a required property"),
         ("  replica-limits: {parameters: {ranges: []}}", 2, "parameters.ranges: []"),
         (

@@ -134,7 +134,7 @@ def test_what_a_kubelet_may_set_is_what_node_restriction_lets_it(key: str, may: 
         ("pools:\n  gpu:\n    nodeSelector:\n      a: 'b c'\n", 4, "is not a label value"),
         ("pools:\n  gpu:\n    tolerations:\n      - key: a\n        efect: x\n", 5, "unknown key"),
         (
-            "pools:\n  gpu:\n    tolerations:\n      - {operator: Exists, value: x, key: y}\n",
+            "pools:\n  gpu:\n    tolerations:\n      - {operator: Exists, value: x, key: gpu}\n",
             4,
             "Exists has no value",
         ),

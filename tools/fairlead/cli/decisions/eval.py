@@ -49,6 +49,12 @@ def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> t
     help="The labels of namespaces that no manifest describes; '' for none.",
 )
 @click.option(
+    "--exclude",
+    metavar="GLOB",
+    multiple=True,
+    help="Leave files and folders below a FOLDER out, such as 'tests/*'; repeatable.",
+)
+@click.option(
     "--live",
     is_flag=True,
     help="Read namespaces and webhooks from the cluster that the next options choose.",
@@ -67,6 +73,7 @@ def command(
     fail_on: tuple[str, ...],
     namespace: str | None,
     namespace_labels: str | None,
+    exclude: tuple[str, ...],
     live: bool,
     target: registry.Target,
     operation: str | None,
@@ -79,15 +86,15 @@ def command(
 
     A FILE holds AdmissionReviews or manifests, as JSON or YAML; - is standard input. Of a FOLDER,
     all .yaml, .yml and .json files are read, except hidden ones; what is not a Kubernetes object is
-    skipped. The policies know a namespace by its manifest, if it is among the files, or by
-    --namespace-labels or --live.
+    skipped, and so are Helm templates and what SOPS encrypted. The policies know a namespace by its
+    manifest, if it is among the files, or by --namespace-labels or --live.
 
     OPA decides only on requests that an API server asks it about. For the others, the command says
     "not asked", and why. This follows the webhooks of the cluster with --live, otherwise those that
     a deployment would bring.
 
     Exit code: 0 for any decision, 1 if an object is as --fail-on says, 2 if a file cannot be
-    decided on.
+    read or decided on. All others are decided on nevertheless.
     """
     if live and namespace_labels is not None:
         raise UsageError(
@@ -103,12 +110,15 @@ def command(
         "namespaces": cluster.objects().namespaces() if cluster else None,
         "webhooks": asked.of_cluster(cluster, policies) if cluster else None,
         "operation": operation,
+        "kinds": cluster.objects().kinds() if cluster else (),
     }
     if fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS:
         with out.progress() as progress:
-            report = gate.check(paths, fail_on=fail_on, progress=progress, **arguments)
+            report = gate.check(
+                paths, fail_on=fail_on, exclude=exclude, progress=progress, **arguments
+            )
         gate_report.emit(report, output)
-        return int(report.failed > 0)
+        return UsageError.exit_code if report.unreadable else int(report.failed > 0)
     with out.progress() as progress:
         evaluated = evaluate.evaluate(paths[0], progress=progress, **arguments)
     data = [_data(answer) for _, answer in evaluated]

@@ -11,9 +11,17 @@ from fairlead.admission import gate
 from fairlead.admission.gate import Report, Verdict
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped
+from fairlead.common import texts
+from fairlead.inputs import manifest_files
 
 FORMATS = ("junit", "sarif")
 """The formats that only such a report has."""
+
+_SKIPPED = {
+    manifest_files.OTHER: "no Kubernetes objects",
+    manifest_files.ENCRYPTED: "encrypted by SOPS",
+    manifest_files.TEMPLATE: "Helm templates",
+}
 
 
 def emit(report: Report, output: str) -> None:
@@ -29,8 +37,11 @@ def emit(report: Report, output: str) -> None:
         out.line(json.dumps(sarif.document(report), indent=2))
     else:
         out.emit(_data(report), output, lambda console: _draw(console, report))
+    out.note(f"intents: {', '.join(report.intents) or 'none is in force'}")
     for warning in report.warnings:
         out.warning(warning)
+    for problem in report.unreadable:
+        out.error(str(problem))
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -38,7 +49,13 @@ def _data(report: Report) -> dict[str, Any]:
         "objects": [_verdict_data(verdict) for verdict in report.verdicts],
         "counts": report.counts,
         "failed": report.failed,
-        "skipped": report.skipped,
+        "unreadable": [
+            {"file": str(problem.path), "line": problem.line, "message": problem.problem}
+            for problem in report.unreadable
+        ],
+        "skipped": sum(report.skipped.values()),
+        "skippedKinds": dict(report.skipped),
+        "intents": list(report.intents),
         "unknownNamespaces": list(report.unknown),
     }
 
@@ -75,14 +92,19 @@ def _draw(console: Console, report: Report) -> None:
         if finding.finding in findings
     ]
     for line in lines:
-        console.print(line, soft_wrap=True)
+        console.print(texts.printable(line), soft_wrap=True)
     if lines:
         console.print()
     objects = "object" if len(report.verdicts) == 1 else "objects"
     files = "1 file" if report.files == 1 else f"{report.files} files"
-    counts = grouped.counts(report.counts, f"{objects} in {files}")
-    skipped = f"; skipped, as no Kubernetes objects: {report.skipped}" if report.skipped else ""
-    console.print(f"{counts}{skipped}", soft_wrap=True)
+    parts = [grouped.counts(report.counts, f"{objects} in {files}")]
+    parts += [
+        f"skipped, as {_SKIPPED[what]}: {report.skipped[what]}"
+        for what in _SKIPPED
+        if report.skipped.get(what)
+    ]
+    parts += [f"not readable: {len(report.unreadable)}"] if report.unreadable else []
+    console.print("; ".join(parts), soft_wrap=True)
 
 
 def _place(verdict: Verdict) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from fairlead.admission import request_files
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.placement import csv_rows
 from fairlead.clusters import registry
 from fairlead.common.errors import UsageError
+from fairlead.inputs import manifest_files
 from fairlead.placement import decisions, object_trees, queries
 from fairlead.placement.queries import Query
 
@@ -82,7 +82,7 @@ def command(
         raise UsageError("nothing to look at: give -f FILE, --member CLUSTER=FILE or --live")
     if paths and live:
         raise UsageError("-f and --live both say what the host cluster has: give one of them")
-    documents, _ = request_files.documents(paths)
+    documents = manifest_files.read(paths).all_readable()
     with out.progress() as progress:
         data = (
             decisions.opa_data(data_sources, documents, progress=progress)

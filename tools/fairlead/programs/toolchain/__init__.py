@@ -16,6 +16,7 @@ from fairlead.programs.toolchain import build
 from fairlead.programs.toolchain import sources as module_sources
 from fairlead.programs.toolchain.installed import find
 from fairlead.programs.toolchain.programs import (
+    KUSTOMIZE,
     MATCHER,
     NAMES,
     OWN,
@@ -27,6 +28,7 @@ from fairlead.programs.toolchain.programs import (
 from fairlead.programs.toolchain.recipe import Recipe, of
 
 __all__ = [
+    "KUSTOMIZE",
     "MATCHER",
     "NAMES",
     "OWN",

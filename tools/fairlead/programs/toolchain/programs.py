@@ -42,6 +42,8 @@ PROXY = "fairlead-proxy"
 MATCHER = "fairlead-matcher"
 """What says which webhooks API servers call and what policies decide (tools/matcher)."""
 
+KUSTOMIZE = "kustomize"
+
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
     Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", ("--version",), "etcd Version: {version}"),
@@ -49,6 +51,9 @@ PROGRAMS = (
     _kubernetes("kube-controller-manager"),
     _kubernetes("kube-scheduler"),
     _kubernetes("kubectl", ("version", "--client"), "Client Version: v{version}"),
+    Program(
+        KUSTOMIZE, "kustomize", "sigs.k8s.io/kustomize/kustomize/v5", ("version",), "v{version}"
+    ),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", ("--version",), "kwok version v{version}"),
     Program("kind", "kind", "sigs.k8s.io/kind", ("version",), "kind v{version}"),
     Program(

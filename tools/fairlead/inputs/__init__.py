@@ -1,0 +1,1 @@
+"""Reads manifests of files and folders as kubectl reads them."""

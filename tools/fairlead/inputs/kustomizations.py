@@ -1,0 +1,159 @@
+"""Builds the kustomizations of a folder by the real kustomize, and says which file each object
+comes from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.common import yaml_files
+from fairlead.common.errors import InputError
+from fairlead.common.yaml_files import Document
+from fairlead.inputs import manifest_texts
+from fairlead.programs import toolchain
+
+NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+"""The files that make a folder one that kustomize builds."""
+
+_GROUP = "kustomize.config.k8s.io/"
+_ORIGIN = "config.kubernetes.io/origin"
+_OBJECTS = ("resources", "bases", "components", "crds")
+_OTHERS = ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators")
+_WITHIN = 120
+"""Seconds within which kustomize must end."""
+# Without git, and with a proxy that is not there, kustomize fetches nothing: no file may make the
+# gate ask a server.
+_OFFLINE = {"PATH": "", "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
+
+
+@dataclass(frozen=True)
+class Kustomization:
+    """A folder with a file for kustomize, and the files and folders that this one names."""
+
+    folder: Path
+    file: Path
+    component: bool
+    named: frozenset[Path]
+
+
+def read(file: Path) -> Kustomization | None:
+    """What a file with one of NAMES says; None if it is an object of another API group, such as
+    Flux's. Raises InputError if it cannot be read.
+    """
+    documents = [*manifest_texts.documents(file.read_bytes(), file)]
+    value = documents[0].value if len(documents) == 1 else None
+    if not isinstance(value, dict):
+        raise InputError(file, "is not a kustomization: one mapping is expected", line=1)
+    if not str(value.get("apiVersion", _GROUP)).startswith(_GROUP):
+        return None
+    named = frozenset((file.parent / path).resolve() for path in _named(value))
+    return Kustomization(file.parent, file, value.get("kind") == "Component", named)
+
+
+def _named(value: dict[str, Any]) -> Iterator[str]:
+    """The files and folders that a kustomization names: objects, patches and other inputs."""
+    for key in (*_OBJECTS, *_OTHERS):
+        yield from _texts(value.get(key))
+    for key in ("patches", "patchesJson6902", "replacements"):
+        entries = value.get(key)
+        for entry in entries if isinstance(entries, list) else ():
+            yield from _texts([entry.get("path")] if isinstance(entry, dict) else None)
+    openapi = value.get("openapi")
+    yield from _texts([openapi.get("path")] if isinstance(openapi, dict) else None)
+    for key in ("configMapGenerator", "secretGenerator"):
+        entries = value.get(key)
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict):
+                files = [*_texts(entry.get("files")), *_texts(entry.get("envs"))]
+                yield from (text.rpartition("=")[2] for text in files)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts of a list that may be paths, and not a patch or an address."""
+    for text in value if isinstance(value, list) else ():
+        if isinstance(text, str) and "\n" not in text and "://" not in text:
+            yield text
+
+
+def roots(found: Iterable[Kustomization]) -> list[Kustomization]:
+    """Those that no other one builds in."""
+    every = list(found)
+    inner = {path for kustomization in every for path in kustomization.named}
+    return [
+        kustomization
+        for kustomization in every
+        if not kustomization.component and kustomization.folder.resolve() not in inner
+    ]
+
+
+def build(kustomization: Kustomization) -> list[Document]:
+    """The objects that kustomize makes of the folder. Each has the file that it comes from, and its
+    lines there. Raises InputError if kustomize fails.
+    """
+    program = toolchain.ensure([toolchain.KUSTOMIZE])[toolchain.KUSTOMIZE]
+    with tempfile.TemporaryDirectory() as above:
+        base = os.path.relpath(kustomization.folder.resolve(), Path(above).resolve())
+        wrapper = {"resources": [base], "buildMetadata": ["originAnnotations"]}
+        Path(above, NAMES[0]).write_text(yaml.safe_dump(wrapper))
+        try:
+            done = subprocess.run(
+                [program, "build", above],
+                capture_output=True,
+                timeout=_WITHIN,
+                env={**_OFFLINE, "HOME": above},
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            problem = f"kustomize did not build it within {_WITHIN} s"
+            raise InputError(kustomization.file, problem) from error
+        if done.returncode:
+            lines = done.stderr.decode("utf-8", "replace").strip().replace(f"'{base}': ", "")
+            raise InputError(kustomization.file, f"kustomize does not build it: {lines[-500:]}")
+        objects = manifest_texts.documents(done.stdout, kustomization.file)
+        return [_placed(document, kustomization, Path(above)) for document in objects]
+
+
+def _placed(document: Document, kustomization: Kustomization, above: Path) -> Document:
+    """The object with the place that it comes from: its own file, or the kustomization."""
+    metadata = document.value.get("metadata") if isinstance(document.value, dict) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    origin = annotations.pop(_ORIGIN, None) if isinstance(annotations, dict) else None
+    if isinstance(metadata, dict) and annotations == {}:
+        del metadata["annotations"]
+    path = (yaml_files.yaml_value(origin) or {}).get("path") if origin else None
+    if path is None:
+        return Document(kustomization.file, document.value, None)
+    file = (above / path).resolve()
+    return _in_file(document, file if kustomization.folder.is_absolute() else _relative(file))
+
+
+def _relative(file: Path) -> Path:
+    """The file as messages name it where its folder was named by a relative path."""
+    return Path(os.path.relpath(file))
+
+
+def _in_file(document: Document, file: Path) -> Document:
+    """The object as the one of its kind and name in the file, for the lines of its parts."""
+    kind, name = document.value.get("kind"), (document.value.get("metadata") or {}).get("name", "")
+    try:
+        candidates = [
+            source
+            for source in manifest_texts.documents(file.read_bytes(), file)
+            if isinstance(source.value, dict) and source.value.get("kind") == kind
+        ]
+    except (OSError, InputError):
+        candidates = []
+    names = [str((source.value.get("metadata") or {}).get("name")) for source in candidates]
+    best = next(
+        (source for source, own in zip(candidates, names, strict=True) if own in name), None
+    )
+    if best is None:
+        return Document(file, document.value, None)
+    return Document(file, document.value, best.node, best.above)

@@ -1,0 +1,324 @@
+"""Reads files that people wrote: AdmissionReviews, or manifests to be reviewed."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairlead.common import yaml_files
+from fairlead.common.errors import InputError
+from fairlead.common.yaml_files import Document
+from fairlead.inputs import kustomizations, manifest_texts
+from fairlead.inputs.kustomizations import Kustomization
+from fairlead.kube import admission_reviews, labels
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""The files of a folder that are read."""
+
+OTHER = "no Kubernetes object"
+ENCRYPTED = "encrypted by SOPS"
+TEMPLATE = "Helm template"
+
+# Far above what any API server stores, far below what recursion here takes.
+_DEEPEST = 100
+_LARGEST = 1_000_000
+# What Flux and envsubst replace.
+_VARIABLE = re.compile(r"\$\{\w+")
+_NEITHER = "holds neither an AdmissionReview nor a manifest"
+
+
+@dataclass
+class Reading:
+    """What was read: the objects, what is wrong with others, and what is not an object.
+
+    `unreadable` are documents and files that kubectl would not read, either. `skipped` has what
+    stands in folders and is not meant for kubectl: the file, and OTHER, ENCRYPTED or TEMPLATE.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    unreadable: list[InputError] = field(default_factory=list)
+    skipped: list[tuple[Path, str]] = field(default_factory=list)
+
+    def all_readable(self) -> list[Document]:
+        """The objects. Raises InputError if anything is unreadable, or has a label that no API
+        server accepts.
+        """
+        problems = [*self.unreadable, *filter(None, map(label_problem, self.documents))]
+        if problems:
+            raise problems[0]
+        return self.documents
+
+
+def read(
+    paths: Sequence[Path], *, exclude: Sequence[str] = (), extra_key: str | None = None
+) -> Reading:
+    """The AdmissionReviews and manifests of files, folders and standard input (yaml_files.STDIN),
+    in the order of `paths`; each file once. Each item of a List is one.
+
+    Of a folder, all files with SUFFIXES are read, sorted by path, but hidden ones and those that
+    fit a pattern of `exclude`. Where it has kustomizations, kustomize builds them: what they name
+    is no object by itself. A mapping with the key `extra_key` may stand among the documents,
+    though it is not a Kubernetes object.
+    """
+    reading = Reading()
+    read_files: set[Path] = set()
+    for path in paths:
+        in_folder = path.is_dir()
+        files = [*_below(path, exclude, reading)] if in_folder else [path]
+        found = _kustomizations(files, reading, read_files) if in_folder else {}
+        built = {each.file for each in kustomizations.roots(found.values())}
+        named = {part for each in found.values() for part in each.named}
+        for file in files:
+            if file.resolve() in read_files | named:
+                continue
+            read_files.add(file.resolve())
+            if file in built:
+                _add_built(found[file], reading)
+            elif file not in found:
+                _add(file, reading, in_folder=in_folder, extra_key=extra_key)
+    return reading
+
+
+def _kustomizations(
+    files: Sequence[Path], reading: Reading, read_files: set[Path]
+) -> dict[Path, Kustomization]:
+    """The kustomizations among the files of a folder. What cannot be read is unreadable, and needs
+    not be read again.
+    """
+    found = {}
+    for file in files:
+        if file.name in kustomizations.NAMES:
+            try:
+                if kustomization := kustomizations.read(file):
+                    found[file] = kustomization
+            except InputError as error:
+                reading.unreadable.append(error)
+                read_files.add(file.resolve())
+    return found
+
+
+def _add_built(kustomization: Kustomization, reading: Reading) -> None:
+    """Add the objects that kustomize makes."""
+    try:
+        for document in kustomizations.build(kustomization):
+            _check_json(document)
+            _check(document, None)
+            reading.documents.append(document)
+    except InputError as error:
+        reading.unreadable.append(error)
+
+
+def _below(folder: Path, exclude: Sequence[str], reading: Reading) -> Iterator[Path]:
+    """The files to read, also in folders that are symbolic links, each folder once. What is not a
+    file is unreadable: reading a pipe would never end.
+    """
+    visited = set()
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(parent)
+        folders[:] = [] if real in visited else sorted(n for n in folders if not n.startswith("."))
+        for name in [] if real in visited else sorted(names):
+            path = Path(parent, name)
+            is_meant = name.endswith(SUFFIXES) or name in kustomizations.NAMES
+            if not is_meant or name.startswith(".") or _fits(path, folder, exclude):
+                continue
+            if path.exists() and not path.is_file():
+                problem = "is not a file, but a pipe or a device: remove it"
+                reading.unreadable.append(InputError(path, problem))
+                continue
+            yield path
+        visited.add(real)
+
+
+def _fits(path: Path, folder: Path, patterns: Sequence[str]) -> bool:
+    """Whether the path from the folder, or that of a folder above it, fits one of the patterns."""
+    relative = path.relative_to(folder)
+    names = [str(relative), *map(str, relative.parents), *relative.parts]
+    return any(fnmatch.fnmatch(name, p.rstrip("/")) for p in patterns for name in names)
+
+
+def _add(path: Path, reading: Reading, *, in_folder: bool, extra_key: str | None) -> None:
+    """Add the objects of a file, and what is wrong with it."""
+    if in_folder and _is_template(path):
+        reading.skipped.append((path, TEMPLATE))
+        return
+    before = len(reading.documents)
+    try:
+        raw = _content(path)
+        for document in manifest_texts.documents(raw, yaml_files.shown(path)):
+            _check_json(document)
+            if in_folder and (what := _not_meant(document.value, extra_key)):
+                reading.skipped.append((path, what))
+                continue
+            for part in _parts(document):
+                _check(part, extra_key)
+                reading.documents.append(part)
+    except InputError as error:
+        if in_folder and _looks_like_template(path):
+            reading.skipped.append((path, TEMPLATE))
+        else:
+            reading.unreadable.append(error)
+        return
+    if len(reading.documents) > before or path in (file for file, _ in reading.skipped):
+        return
+    if in_folder:
+        reading.skipped.append((path, OTHER))
+    else:
+        reading.unreadable.append(InputError(yaml_files.shown(path), _empty(raw)))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == yaml_files.STDIN else path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            yaml_files.shown(path),
+            f"cannot be read ({error.strerror}): name a file that exists and is readable",
+        ) from error
+
+
+def _empty(raw: bytes) -> str:
+    """Why a file that can be read holds no object."""
+    if not raw.strip():
+        return "is empty: remove it, or write what it is for"
+    if b"items" in raw:
+        return "is a List without items: name a file that holds an AdmissionReview or a manifest"
+    return "holds no document, only comments: write what it is for"
+
+
+def _is_template(path: Path) -> bool:
+    """Whether the file is below the `templates` of a Helm chart."""
+    return any(
+        parent.name == "templates" and (parent.parent / "Chart.yaml").is_file()
+        for parent in path.parents
+    )
+
+
+def _looks_like_template(path: Path) -> bool:
+    """Whether a text that is not YAML holds what Helm or Jinja2 replace."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return "{{" in text or "{%" in text
+
+
+def _not_meant(value: Any, extra_key: str | None) -> str | None:
+    """Why a document in a folder is not meant as a Kubernetes object; None if it is."""
+    keys = value.keys() if isinstance(value, dict) else set()
+    if "sops" in keys:
+        return ENCRYPTED
+    return None if keys >= {"apiVersion", "kind"} or extra_key in keys else OTHER
+
+
+def _parts(document: Document) -> Iterator[Document]:
+    """The items of a List, and of Lists in it; any other document as it is. Items of a typed list,
+    such as a PodList, may leave out what the list says: their apiVersion and kind.
+    """
+    items = _items(document.value)
+    if items is None:
+        yield document
+        return
+    kind, api_version = document.value["kind"], document.value.get("apiVersion")
+    common = (
+        {} if kind == "List" else {"apiVersion": api_version, "kind": kind.removesuffix("List")}
+    )
+    for index, item in enumerate(items):
+        value = {**common, **item} if isinstance(item, dict) else item
+        yield from _parts(document.at(["items", index], value))
+
+
+def _items(value: Any) -> list[Any] | None:
+    """The items of a List or a typed list; None for anything else."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or not kind.endswith("List"):
+        return None
+    items = value.get("items", [] if kind == "List" else None)
+    if items is None and "items" in value:
+        return []  # as Go writes an empty list
+    return items if isinstance(items, list) else None
+
+
+def _check(document: Document, extra_key: str | None) -> None:
+    """Raises InputError for what is neither an AdmissionReview nor a manifest."""
+    value, path = document.value, document.path
+    if not isinstance(value, dict):
+        raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
+    if extra_key in value:
+        return
+    if "sops" in value:
+        raise InputError(path, "is encrypted by SOPS: decrypt it first", line=document.line(()))
+    for key in ("apiVersion", "kind"):
+        if not isinstance(value.get(key), str) or not value[key]:
+            raise InputError(
+                path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key])
+            )
+    if value["apiVersion"].count("/") > 1:
+        raise InputError(
+            path,
+            f"apiVersion {value['apiVersion']!r} is malformed: write VERSION or GROUP/VERSION",
+            line=document.line(["apiVersion"]),
+        )
+    metadata = value.get("metadata")
+    if admission_reviews.is_review(value) or metadata is None:
+        return
+    if not isinstance(metadata, dict):
+        raise InputError(path, "metadata: a mapping is expected", line=document.line(["metadata"]))
+    for key in ("name", "generateName", "namespace"):
+        if not isinstance(metadata.get(key), str | None):
+            raise InputError(
+                path,
+                f"metadata.{key}: text is expected: quote it",
+                line=document.line(["metadata", key]),
+            )
+
+
+def label_problem(document: Document) -> InputError | None:
+    """What is wrong with the first label that no API server accepts."""
+    metadata = document.value.get("metadata")
+    raw_labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
+        try:
+            labels.check_key(key)
+            labels.check_value(_of_variable(label) if isinstance(label, str) else _no_text(label))
+        except ValueError as error:
+            line = document.line(["metadata", "labels", key])
+            return InputError(document.path, f"metadata.labels: {error}", line=line)
+    return None
+
+
+def _no_text(label: Any) -> str:
+    raise ValueError(f"{label!r} is not a label value: quote it")
+
+
+def _of_variable(label: str) -> str:
+    if _VARIABLE.search(label):
+        raise ValueError(f"{label!r} is a variable: name the manifests with its value")
+    return label
+
+
+def _check_json(document: Document) -> None:
+    """Raises InputError for a document that is too large, and for a number that JSON does not have.
+
+    An alias counts as often as it is used, so that a small file cannot become a huge request.
+    """
+    pending, count = [(document.value, 1)], 0
+    while pending:
+        value, depth = pending.pop()
+        count += 1
+        if depth > _DEEPEST:
+            raise InputError(document.path, f"is nested more than {_DEEPEST} levels deep")
+        if count > _LARGEST:
+            raise InputError(document.path, f"holds more than {_LARGEST} values, aliases expanded")
+        if isinstance(value, dict):
+            pending += [(part, depth + 1) for part in value.values()]
+        elif isinstance(value, list):
+            pending += [(part, depth + 1) for part in value]
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise InputError(document.path, f"holds the number {value}, which JSON does not have")

@@ -1,0 +1,127 @@
+"""What stands in real repositories beside manifests: the gate judges all that can be read, and
+names the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairlead.cli.decisions.eval import command
+
+POOL = "--namespace-labels=agentpool=pool1"
+BAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: bad, namespace: shop}\nspec: {nodeName: n1}\n"
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  labels:
+    version: VERSION
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+"""
+
+
+def gate(*arguments: str | Path) -> Result:
+    words = [*map(str, arguments), "--fail-on", "refused"]
+    return CliRunner().invoke(command, words, standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder `repo` with a refused pod in its last file."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("repo")
+    folder.mkdir()
+    (folder / "zz.yaml").write_text(BAD)
+    return folder
+
+
+def test_what_cannot_be_read_is_named_and_all_else_is_judged(repository: Path) -> None:
+    (repository / "ansible.yaml").write_text("a: [\nb: }\n")
+    (repository / "broken.json").write_text('{"apiVersion": "v1",\n "kind": }')
+    (repository / "number.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n")
+    result = gate(repository, POOL)
+    assert result.return_value == 2
+    assert "repo/zz.yaml:1: refused: Pod shop/bad" in result.stdout
+    assert result.stdout.endswith("1 object in 1 file: 1 refused; not readable: 3\n")
+    errors = [line.split(": ")[1] for line in result.stderr.splitlines() if "error: " in line]
+    assert errors == ["repo/ansible.yaml:2", "repo/broken.json:2", "repo/number.yaml:3"]
+
+
+def test_files_can_be_left_out(repository: Path) -> None:
+    (repository / "tests").mkdir()
+    (repository / "tests" / "broken.yaml").write_text("a: [")
+    (repository / "vars.yaml").write_text("a: [")
+    result = gate(repository, POOL, "--exclude", "tests/*", "--exclude", "vars.yaml")
+    assert (result.return_value, "1 object in 1 file: 1 refused\n" in result.stdout) == (1, True)
+    assert gate(repository, POOL, "--exclude", "tests").return_value == 2
+
+
+def test_secrets_of_sops_and_templates_of_helm_are_named_and_judged_by_nobody(
+    repository: Path,
+) -> None:
+    (repository / "secret.sops.yaml").write_text(
+        "apiVersion: ENC[AES256_GCM,data:x]\nkind: ENC[AES256_GCM,data:y]\nsops: {version: 3.9.0}\n"
+    )
+    (repository / "chart" / "templates").mkdir(parents=True)
+    (repository / "chart" / "Chart.yaml").write_text("name: chart\n")
+    (repository / "chart" / "templates" / "pod.yaml").write_text(BAD)
+    (repository / "loose.yaml").write_text("{{- if .Values.on }}\nkind: Pod\n{{- end }}\n")
+    result = gate(repository, POOL)
+    assert result.return_value == 1
+    assert result.stdout.splitlines()[-1] == (
+        "1 object in 1 file: 1 refused; skipped, as no Kubernetes objects: 1; "
+        "skipped, as encrypted by SOPS: 1; skipped, as Helm templates: 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("1.0+2", "'1.0+2' is not a label value"),
+        ("81111e1", "811110 is not a label value: quote it"),
+        ("0340914", "340914 is not a label value: quote it"),
+        ("y", "True is not a label value: quote it"),
+        ("${APP_VERSION}", "'${APP_VERSION}' is a variable: name the manifests with its value"),
+    ],
+)
+def test_a_label_that_no_api_server_takes_refuses_its_object(
+    repository: Path, version: str, reason: str
+) -> None:
+    (repository / "app.yaml").write_text(DEPLOYMENT.replace("VERSION", version))
+    result = gate(repository, POOL)
+    first, second, *_ = result.stdout.splitlines()
+    assert first.startswith(
+        "repo/app.yaml:1: refused: Deployment shop/web: an API server does not accept it: "
+        f"metadata.labels: {reason}"
+    )
+    assert second.startswith("repo/zz.yaml:1: refused")
+    assert result.return_value == 1
+
+
+@pytest.mark.parametrize("values", ["[22:30]", "['22:30']"])
+def test_a_time_of_day_is_text(repository: Path, values: str) -> None:
+    (repository / "zz.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: night, namespace: shop}\n"
+        f"spec: {{containers: [{{name: a, image: a, args: {values}}}]}}\n"
+    )
+    assert gate(repository, POOL).return_value == 0
+
+
+def test_nothing_of_a_file_steers_a_terminal_or_a_ci_server(repository: Path) -> None:
+    (repository / "zz.yaml").write_text(
+        BAD.replace("name: bad", 'name: "x\\e[31m"').replace("n1", '"n\\r\\n::error::forged"')
+    )
+    forged = repository / "b\n::error::bad.yaml"
+    forged.write_text("a: [")
+    result = gate(repository, POOL)
+    written = result.stdout + result.stderr
+    assert "\x1b" not in written
+    assert not [line for line in written.splitlines() if line.startswith("::")]

@@ -1,0 +1,105 @@
+"""Kinds are not guessed: API servers never exempt an object of the cluster by a selector for
+namespaces, and a kind that nobody describes is said to be unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlead.admission import gate
+from fairlead.common.progress import Progress
+from fairlead.kube.discovery import Kind
+from fairlead.policy import fairlead_yaml, parameter_rules
+from fairlead.policy.policy_set import PolicySet
+
+SETTINGS = """\
+intents:
+  required-labels:
+    namespaces: {matchLabels: {stage: production}}
+    parameters:
+      labels: [{key: team}]
+      kinds:
+        - flowcontrol.apiserver.k8s.io/v1/FlowSchema
+        - resource.k8s.io/v1/DeviceClass
+        - v1/PersistentVolume
+        - v1/ConfigMap
+      custom_resources:
+        - {group: example.com, version: v1, kind: Ship, resource: ships}
+"""
+SHIP = {"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "one"}}
+DEFINITION = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ships.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Ship, plural: ships}
+"""
+UNKNOWN = (
+    "Ship of example.com is a kind that is not known, and counts as an object of the cluster: name "
+    "the file with its CustomResourceDefinition, too, or add --live"
+)
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> PolicySet:
+    file = tmp_path_factory.mktemp("settings") / "fairlead.yaml"
+    file.write_text(SETTINGS)
+    settings, files = fairlead_yaml.read(file, parameter_rules.rules(Progress()))
+    return PolicySet.load(settings, files=files)
+
+
+def verdicts(
+    policies: PolicySet, folder: Path, *texts: str, kinds: tuple[Kind, ...] = ()
+) -> list[tuple[str, str, tuple[str, ...]]]:
+    for number, text in enumerate(texts):
+        (folder / f"{number}.yaml").write_text(text)
+    report = gate.check(
+        [folder], policies=policies, namespace_labels={}, kinds=kinds, progress=Progress()
+    )
+    return [(each.subject.kind, each.outcome, each.notes) for each in report.verdicts]
+
+
+@pytest.mark.parametrize(
+    "version", ["flowcontrol.apiserver.k8s.io/v1/FlowSchema", "resource.k8s.io/v1/DeviceClass"]
+)
+def test_an_object_of_the_cluster_is_never_exempt(
+    policies: PolicySet, tmp_path: Path, version: str
+) -> None:
+    api_version, _, kind = version.rpartition("/")
+    text = json.dumps({"apiVersion": api_version, "kind": kind, "metadata": {"name": "one"}})
+    assert verdicts(policies, tmp_path, text) == [(kind, "refused", ())]
+
+
+def test_an_object_of_a_namespace_that_is_not_selected_is_exempt(
+    policies: PolicySet, tmp_path: Path
+) -> None:
+    text = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
+    ((_, outcome, _),) = verdicts(policies, tmp_path, text)
+    assert outcome == "admitted"
+
+
+def test_an_unknown_kind_is_said_to_be_unknown_and_counts_as_one_of_the_cluster(
+    policies: PolicySet, tmp_path: Path
+) -> None:
+    assert verdicts(policies, tmp_path, json.dumps(SHIP)) == [("Ship", "refused", (UNKNOWN,))]
+
+
+def test_a_definition_among_the_files_says_that_a_kind_has_namespaces(
+    policies: PolicySet, tmp_path: Path
+) -> None:
+    found = verdicts(policies, tmp_path, json.dumps(SHIP), DEFINITION)
+    assert [(kind, outcome) for kind, outcome, _ in found] == [
+        ("Ship", "admitted"),
+        ("CustomResourceDefinition", "admitted"),
+    ]
+    assert UNKNOWN not in found[0][2]
+
+
+def test_the_kinds_of_a_cluster_are_known(policies: PolicySet, tmp_path: Path) -> None:
+    kind = Kind("example.com/v1", "Ship", "ships", True, ())
+    ((_, outcome, notes),) = verdicts(policies, tmp_path, json.dumps(SHIP), kinds=(kind,))
+    assert (outcome, UNKNOWN in notes) == ("admitted", False)
