@@ -24,9 +24,12 @@ from access_world import (
     role,
 )
 from applied import applied, namespace_manifest
+from examples import collected
 from foreign import Foreign
+from time_texts import EDGES, GOOD, ODDITIES, broken, legal
 from waits import until
 
+from fairlead.access import instants
 from fairlead.common import paths
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests
@@ -40,6 +43,7 @@ PROFILES = ["foreign"]
 pytestmark = pytest.mark.embedded("it has no policies but these")
 
 CONTROLLER = "system:serviceaccount:metacontroller:metacontroller"
+ROBOT = "system:serviceaccount:shop:robot"
 
 
 def rendered(access: object) -> list[dict[str, Any]]:
@@ -78,8 +82,10 @@ WORLD = [
             "verbs": ["bind"],
         },
     ),
-    bound("ClusterRoleBinding", "requesters", "requester", "dev", "boss", "lead", CONTROLLER),
-    bound("RoleBinding", "binders", "binds-reader", "boss", CONTROLLER, "lead"),
+    bound(
+        "ClusterRoleBinding", "requesters", "requester", "dev", "boss", "lead", CONTROLLER, ROBOT
+    ),
+    bound("RoleBinding", "binders", "binds-reader", "boss", CONTROLLER, "lead", ROBOT),
 ]
 
 
@@ -162,6 +168,8 @@ def test_the_example_of_the_page_is_accepted(users: Users) -> None:
     assert created.ok, created.message
 
 
+LONG = ["\U0001f600" * 60 + str(number) for number in range(100)]
+"""Names of 24,000 bytes in 6,000 characters."""
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "the end first": ({"validUntil": "2026-11-21T09:00:00Z"}, "validUntil has to be after"),
     "an empty window": ({"validUntil": "2026-11-21T12:00:00+02:00"}, "validUntil has to be after"),
@@ -191,6 +199,18 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "the apiGroup of a User or Group is rbac.authorization.k8s.io",
     ),
     "nobody asks": ({"needsApproval": True}, "access that needs approval says who asks for it"),
+    "an offset of a day": ({"validUntil": "2026-11-22T12:00:00+24:00"}, "in body should match"),
+    "an offset of 60 minutes": ({"validUntil": "2026-11-22T12:00:00+01:60"}, "should match"),
+    "the year 0": ({"validFrom": "0000-11-21T10:00:00Z"}, "spec.validFrom in body should match"),
+    "a line": ({"subjects": [{"kind": "User", "name": "a\nb"}]}, "spec.subjects[0].name in body"),
+    "long names": (
+        {"subjects": [{"kind": "User", "name": name} for name in LONG]},
+        "the names have more than 16384 bytes in all: name a group",
+    ),
+    "long groups": (
+        {"requestedByGroups": LONG},
+        "the groups have more than 16384 bytes in all: name those that may bind the role",
+    ),
 }
 
 
@@ -198,6 +218,32 @@ def test_what_is_wrong_is_refused_with_the_reason(users: Users) -> None:
     for name, (spec, message) in WRONG.items():
         answer = users.create("boss", "wrong", **spec)
         assert (answer.status, message in answer.message) == (422, True), (name, answer.message)
+
+
+def test_a_time_that_is_stored_is_one_that_the_controller_and_opa_read(users: Users) -> None:
+    """What they read, and that they read the same: tools/tests/access/test_times_alike.py."""
+    texts = [*EDGES, *GOOD, *ODDITIES, *collected(legal, 150), *collected(broken, 100)]
+    stored = 0
+    for text in dict.fromkeys(texts):
+        try:
+            instant = instants.nanoseconds(text)
+            other = instants.spelled(instant - instants.SECOND)
+        except (ValueError, OverflowError):
+            instant, other = None, "2026-11-21T10:00:00Z"
+        spec = {**SPEC, "validFrom": other, "validUntil": text}
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "TransientRoleBinding", "spec": spec}
+        manifest = {**body, "metadata": {"name": "time"}}
+        answer = users("boss", "POST", f"{path()}?dryRun=All", manifest)
+        if instant is None:
+            assert answer.status == 422, (text, answer.message)
+            continue
+        stored += answer.ok
+        swapped = {**manifest, "spec": {**spec, "validFrom": text, "validUntil": other}}
+        backwards = users("boss", "POST", f"{path()}?dryRun=All", swapped)
+        assert backwards.status == 422, text
+        if answer.ok:
+            assert "validUntil has to be after validFrom" in backwards.message, text
+    assert stored > 100
 
 
 def test_megabytes_of_subjects_are_refused(users: Users) -> None:
@@ -237,6 +283,8 @@ def test_a_spec_never_changes(users: Users) -> None:
         {"roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}},
         {"reason": None},
         {"requestedBy": "boss"},
+        {"validUntil": "2026-11-21T12:00:00+01:00"},  # the same instant
+        {"validUntil": "2026-11-21T11:00:00.0Z"},
     ):
         answer = users.patch("boss", "fixed", {"spec": change})
         assert "a transient role binding never changes" in answer.message, change
@@ -380,3 +428,41 @@ def test_an_approver_who_did_not_request_it_approves_in_the_own_name(users: User
     assert users.create("lead", "own", needsApproval=True, requestedBy="lead").ok
     own = users.patch("lead", "own", {"approvedBy": "lead"}, groups=leads)
     assert own.status == 403
+
+
+@pytest.mark.usefixtures("with_approvers")
+def test_nobody_approves_access_for_himself(users: Users) -> None:
+    for number, (subject, approver, groups) in enumerate(
+        (
+            ({"kind": "User", "name": "lead"}, "lead", ("leads",)),
+            ({"kind": "Group", "name": "leads"}, "lead", ("leads",)),
+            ({"kind": "Group", "name": "system:authenticated"}, "lead", ("leads",)),
+            ({"kind": "ServiceAccount", "name": "robot"}, ROBOT, ("leads",)),
+        )
+    ):
+        name = f"for-himself-{number}"
+        subjects = [{"kind": "User", "name": "alice"}, subject]
+        created = users.create(
+            "boss", name, needsApproval=True, requestedBy="boss", subjects=subjects
+        )
+        assert created.ok, created.message
+        own = users.patch(approver, name, {"approvedBy": approver}, groups=groups)
+        assert own.status == 403, subject
+        assert f"{approver} may not approve this, and would get the access by it" in own.message
+    others = users.patch("second", "for-himself-0", {"approvedBy": "second"}, groups=("leads",))
+    assert others.ok, others.message
+
+
+@pytest.mark.usefixtures("with_approvers")
+def test_no_service_account_asks_for_whoever_approves(users: Users) -> None:
+    answer = users.create(ROBOT, "robots", needsApproval=True, requestedBy=ROBOT)
+    assert answer.status == 403
+    assert f"{ROBOT} may not ask for access that has to be approved" in answer.message
+    asking = {"controller": CONTROLLER, "approvers": ["leads"], "requestsByServiceAccounts": True}
+    objects = clients.Objects(users.kubeconfig)
+    for manifest in rendered(access=asking):
+        objects.apply(manifest)
+    until(
+        lambda: users.create(ROBOT, "robots", needsApproval=True, requestedBy=ROBOT).ok,
+        what="the settings allow it",
+    )

@@ -6,13 +6,25 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from access_world import BINDINGS, CLUSTER, GROUP, NAMESPACE, RBAC, Users, bound, path, role
+from access_world import (
+    BINDINGS,
+    CLUSTER,
+    GROUP,
+    NAMESPACE,
+    RBAC,
+    RIGHTS,
+    World,
+    at,
+    bound,
+    path,
+    role,
+)
 from applied import applied
 from click.testing import CliRunner
 from profiles import EVERYTHING, SETTINGS
@@ -22,110 +34,19 @@ from fairlead.access import instants, requests
 from fairlead.access.requests import Request
 from fairlead.cli.operations.access import command
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
 from fairlead.deployment.names import ACCESS
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, transient_access, uninstall
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.access import Access
 
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
 
 WITHOUT = EVERYTHING.model_copy(update={"access": None})
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-WORLD = [
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-    role("reader", {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}),
-    role("other", {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}),
-    role(
-        "requester",
-        {
-            "apiGroups": [GROUP],
-            "resources": ["transientrolebindings", CLUSTER],
-            "verbs": ["create", "get", "list", "update", "patch", "delete"],
-        },
-        {
-            "apiGroups": [RBAC],
-            "resources": ["rolebindings"],
-            "verbs": ["create", "get", "update", "patch", "delete"],
-        },
-    ),
-    role(
-        "binder", {"apiGroups": [RBAC], "resources": ["roles", "clusterroles"], "verbs": ["bind"]}
-    ),
-    bound("ClusterRoleBinding", "requesters", "requester", "boss", "temp"),
-    bound("ClusterRoleBinding", "binders", "binder", "boss"),
-]
-
-
-def at(seconds: float) -> str:
-    """The time so many seconds from now."""
-    moment = datetime.now(UTC) + timedelta(seconds=seconds)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-class World:
-    """The cluster, with what users do and what is seen of it."""
-
-    def __init__(self, cluster: EmbeddedCluster) -> None:
-        self.cluster = cluster
-        self.users = Users(cluster.kubeconfig)
-
-    def create(
-        self, name: str, begin: float, end: float, *, by: str = "boss", kind: str = "", **spec: Any
-    ) -> None:
-        """Create a transient binding with a window in seconds from now."""
-        times = {"validFrom": at(begin), "validUntil": at(end)}
-        wanted = {"subjects": [{"kind": "User", "name": name}], "requestedBy": by, **times, **spec}
-        answer = self.users.create(by, name, kind=kind, **wanted)
-        assert answer.ok, answer.message
-
-    def can(self, user: str, namespace: str = NAMESPACE) -> bool:
-        """Whether the user may list pods, by a real request and by asking, which have to agree."""
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        attributes = {"namespace": namespace, "resource": "pods", "verb": "list"}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-
-        def both() -> bool | None:
-            before = self.users(user, "GET", path).ok
-            answer = self.users(user, "POST", REVIEWS, review)
-            allowed = bool(answer.body["status"]["allowed"])
-            return allowed if before == allowed else None
-
-        answers = []
-        until(
-            lambda: answers.append(both()) or answers[-1] is not None,  # type: ignore[func-returns-value]
-            what=f"{user}'s request and its review agree",
-        )
-        return bool(answers[-1])
-
-    def conditions(self, name: str) -> dict[str, Any]:
-        """The conditions of a transient binding, by their types."""
-        answer = self.users("boss", "GET", path(name))
-        if not answer.ok:  # an API server that starts does not know yet what `boss` may do
-            raise FairleadError(f"{name} cannot be read: {answer.body}")
-        found = (answer.body.get("status") or {}).get("conditions") or []
-        return {condition["type"]: condition for condition in found}
-
-    def reason(self, name: str) -> str:
-        """The reason of `effective`; empty if there is no status."""
-        return str(self.conditions(name).get("effective", {}).get("reason", ""))
-
-    def binding(self, name: str) -> Mapping[str, Any] | None:
-        """The RoleBinding of this name."""
-        return self.cluster.objects().get(f"{RBAC}/v1", "RoleBinding", name, NAMESPACE)
-
-    def events(self, name: str) -> list[str]:
-        """The reasons of the Events about a transient binding."""
-        events = requests.history(self.cluster.objects())
-        return [each["event"] for each in events if each["name"] == name]
 
 
 def send(cluster: EmbeddedCluster, number: signal.Signals, server: str = ACCESS) -> None:
@@ -136,7 +57,7 @@ def send(cluster: EmbeddedCluster, number: signal.Signals, server: str = ACCESS)
 
 @pytest.fixture(scope="module")
 def world(cluster: EmbeddedCluster) -> Iterator[World]:
-    with applied(cluster.objects(), WORLD):
+    with applied(cluster.objects(), RIGHTS):
         yield World(cluster)
     deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
 
@@ -304,10 +225,13 @@ def test_an_end_that_somebody_prevents_is_told(world: World) -> None:
 
 def test_a_role_that_is_missing_or_may_not_be_given(world: World) -> None:
     world.create("lost", -1, 3600, roleRef={"kind": "ClusterRole", "name": "missing"})
-    world.create("more", -1, 3600, roleRef={"kind": "ClusterRole", "name": "other"})
+    more = world.users.create(
+        "boss", "more", requestedBy="boss", roleRef={"kind": "ClusterRole", "name": "other"}
+    )
+    assert more.status == 403
+    assert "the ClusterRole other is not in access.roles of the settings" in more.message
+    assert "these are reader, missing. To have it added, ask #platform" in more.message
     until(lambda: world.reason("lost") == "RoleNotFound", "the role is missing")
-    until(lambda: world.reason("more") == "NotAllowed", "the controller may not bind the role")
-    assert "access.roles" in world.conditions("more")["failed"]["message"]
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
     world.cluster.objects().apply(role("missing", rule))
     until(lambda: world.can("lost"), "it is given once the role is there")
@@ -326,6 +250,9 @@ def test_who_has_lost_the_right_no_longer_gives_access(world: World) -> None:
     requests.approve(objects, (NAMESPACE, "late"))
     until(lambda: world.reason("late") == "RequesterMayNotBind", "the condition says why")
     assert not world.can("late")
+    message = world.conditions("late")["failed"]["message"]
+    assert "temp (requestedBy) may not bind the ClusterRole reader by that name alone" in message
+    assert "create it again with requestedByGroups (`kubectl auth whoami` shows yours)" in message
     objects.apply(bound("RoleBinding", "temp-binds", "binder", "temp"))
     until(lambda: world.can("late"), "the right is back, and so is the access")
 
@@ -335,8 +262,13 @@ def test_the_right_may_come_of_a_group_that_the_requester_was_in(world: World) -
     lied = world.users.create("boss", "group", requestedByGroups=["system:masters"], **spec)
     assert lied.status == 403
     assert "a group that boss is not in" in lied.message
-    unsaid = world.users.create("boss", "group", validFrom=at(-1), validUntil=at(60))
-    assert "write who asks for this into spec.requestedBy: boss" in unsaid.message
+    unsaid = world.users.create("boss", "unsaid", validFrom=at(-1), validUntil=at(60))
+    assert unsaid.ok, unsaid.message
+    written = unsaid.body["spec"]
+    assert (written["requestedBy"], written["requestedByGroups"]) == (
+        "boss",
+        ["system:authenticated"],
+    )
 
 
 def test_people_grant_see_and_revoke_access_from_the_command_line(world: World) -> None:
@@ -502,6 +434,49 @@ def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_p
     finally:
         cluster.stop_server("shifted")
         cluster.start_server(ACCESS, argv, ready=ready, ca=opa.ca)
+
+
+def end_all(world: World) -> None:
+    """Delete all that the tests above made."""
+    transient_access.end_all(world.cluster.objects(), progress=Progress())
+
+
+def test_a_deployment_names_access_by_roles_that_it_leaves_out(world: World) -> None:
+    end_all(world)
+    world.create("narrow", -1, 3600)
+    until(lambda: world.reason("narrow") == "Granted", "narrow has access")
+    told: list[str] = []
+
+    class Told(Progress):
+        def warn(self, message: str) -> None:
+            told.append(message)
+
+    narrower = EVERYTHING.model_copy(update={"access": Access(roles=["missing"])})
+    deploy.deploy(world.cluster, PolicySet.load(narrower), progress=Told())
+    (warning,) = [text for text in told if "access.roles" in text]
+    assert "User narrow ClusterRole reader until " in warning
+    assert "run `fairlead access revoke" in warning
+    assert world.can("narrow")
+    told.clear()
+    deploy.deploy(world.cluster, PolicySet.load(EVERYTHING), progress=Told())
+    assert not [text for text in told if "access.roles" in text]
+    assert world.users("boss", "DELETE", path("narrow")).ok
+
+
+def test_where_access_was_switched_off_nobody_asks_for_it(world: World) -> None:
+    """What was asked for without the guards would be given when it is switched on again."""
+    cluster = world.cluster
+    end_all(world)
+    deploy.deploy(cluster, PolicySet.load(WITHOUT), progress=Progress())
+    off = "transient access is switched off in this cluster"
+    until(lambda: off in world.users.create("boss", "meanwhile").message, "the guard is in force")
+    answer = world.users.create("boss", "meanwhile")
+    assert "(access in fairlead.yaml), ask #platform" in answer.message
+    deploy.deploy(cluster, PolicySet.load(EVERYTHING), progress=Progress())
+    until(
+        lambda: world.users.create("boss", "again", requestedBy="boss").ok,
+        "it is switched on again",
+    )
 
 
 def test_what_would_stay_for_good_is_ended_first(world: World) -> None:

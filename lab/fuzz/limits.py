@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,6 +120,17 @@ class MemoryLimit:
             r"^oom_kill (\d+)$", (self._folder / self._controller.events).read_text(), re.MULTILINE
         )
         return int(match[1]) if match else 0
+
+    def confined(self, argv: Sequence[str]) -> list[str]:
+        """The command, as one that runs within the limit from its beginning. Where no cgroup can be
+        made, its data may be as large (RLIMIT_DATA), which suits a program that reserves no more
+        memory than it uses, with small stacks for its threads.
+        """
+        if self._controller is None:
+            limits = f"ulimit -s 512 && ulimit -d {self.size // 1024}"
+            return ["sh", "-c", f'{limits} && exec "$@"', "sh", *argv]
+        members = self._folder / "cgroup.procs"
+        return ["sh", "-c", f'echo $$ > {members} && exec "$@"', "sh", *argv]
 
     def hold(self, pid: int | None) -> None:
         """Apply the limit to a running process. It is reduced by the memory that stays counted in

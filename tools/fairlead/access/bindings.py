@@ -8,13 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.access import instants
+from fairlead.deployment.names import TRANSIENT_LABEL, UNTIL_ANNOTATION
 from fairlead.kube import api_paths
 from fairlead.kube.resources import Resource
 
 GROUP, VERSION = "access.fairlead.dev", "v1"
 RBAC = "rbac.authorization.k8s.io"
-UNTIL = f"{GROUP}/valid-until"
-"""The annotation of a binding with its end, so that it is taken away even without a decision."""
+TRANSIENT, UNTIL = TRANSIENT_LABEL, UNTIL_ANNOTATION
+SELECTOR = {"labelSelector": f"{TRANSIENT}=true"}
+"""Selects the bindings that come of transient ones."""
+MOST = 2 * 2**20
+"""Bytes of one answer of an API server that are read. etcd takes objects of 1.5 MiB."""
+PAGE = 25
+"""Objects in one page of a list."""
 
 Key = tuple[str, str]
 """The namespace (empty if cluster-scoped) and the name of a parent, and of its binding."""
@@ -23,6 +29,12 @@ Condition = Mapping[str, Any]
 
 EFFECTIVE, FAILED = "effective", "failed"
 """The types of conditions."""
+EXPIRED, TOO_MANY, TOO_LARGE = "Expired", "TooMany", "TooLarge"
+"""Reasons of conditions."""
+_SHOWN = 3
+"""Subjects that a sentence names."""
+_LONGEST = 100
+"""Characters of a name in a sentence; users write names of hundreds."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +92,47 @@ def condition(parent: Object, type_: str) -> Condition:
     return {}
 
 
-def end(child: Object, parent: Object | None) -> int:
-    """When the binding ends, in nanoseconds since the epoch: at the earlier of what is written into
-    it and what its parent says. A binding of which neither tells has ended.
+def instant(text: Any) -> int | None:
+    """The time that is written there, in nanoseconds since the epoch; None if there is none."""
+    try:
+        return instants.nanoseconds(str(text))
+    except ValueError:
+        return None
+
+
+def until(child: Object) -> int | None:
+    """The end that is written into a binding."""
+    return instant((child["metadata"].get("annotations") or {}).get(UNTIL))
+
+
+def end(*ends: int | None) -> int:
+    """When a binding ends, by what is written into it and by its parent: at the earlier one. One of
+    which neither tells has ended.
     """
-    texts = [(child["metadata"].get("annotations") or {}).get(UNTIL)]
-    texts += [parent["spec"].get("validUntil")] if parent else []
-    ends = []
-    for text in texts:
-        try:
-            ends.append(instants.nanoseconds(str(text)))
-        except ValueError:
-            continue
-    return min(ends, default=0)
+    return min((end for end in ends if end is not None), default=0)
+
+
+def subjects(value: Object) -> str:
+    """The first subjects of a binding, and how many more there are."""
+    all_subjects = value.get("subjects") or []
+    names = [f"{each['kind']} {shortened(each['name'])}" for each in all_subjects[:_SHOWN]]
+    more = len(all_subjects) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def role(reference: Object) -> str:
+    """The kind and the name of a role."""
+    return f"{reference['kind']} {shortened(reference['name'])}"
+
+
+def lost(child: Object) -> str:
+    """Who has lost what with this binding."""
+    return f"{subjects(child)} lost the {role(child['roleRef'])}"
+
+
+def shortened(text: str) -> str:
+    """The text in a sentence."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def made(decided: Object, parent: Object) -> dict[str, Any]:
@@ -110,6 +150,7 @@ def made(decided: Object, parent: Object) -> dict[str, Any]:
         **decided,
         "metadata": {
             **decided["metadata"],
+            "labels": {**(decided["metadata"].get("labels") or {}), TRANSIENT: "true"},
             "annotations": {UNTIL: parent["spec"]["validUntil"]},
             "ownerReferences": [owner],
         },
@@ -117,15 +158,14 @@ def made(decided: Object, parent: Object) -> dict[str, Any]:
 
 
 def is_as_made(child: Object, desired: Object) -> bool:
-    """Whether the binding has all that the wanted one has."""
+    """Whether the binding has all that the wanted one has. Its end counts as an instant: it may be
+    spelt in several ways.
+    """
     actual, expected = child["metadata"], desired["metadata"]
     return (
         child["roleRef"] == desired["roleRef"]
         and child.get("subjects") == desired["subjects"]
         and actual.get("ownerReferences") == expected["ownerReferences"]
-        and all(
-            (actual.get(field) or {}).get(key) == value
-            for field in ("labels", "annotations")
-            for key, value in (expected.get(field) or {}).items()
-        )
+        and until(child) == until(desired)
+        and (expected.get("labels") or {}).items() <= (actual.get("labels") or {}).items()
     )

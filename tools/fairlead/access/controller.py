@@ -14,23 +14,24 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeGuard
 
 from prometheus_client import CollectorRegistry
 
-from fairlead.access import bindings, instants, statuses
+from fairlead.access import bindings, granting, state, statuses
 from fairlead.access.bindings import Key, Object, goes, kind_of, owner_uid
 from fairlead.access.decisions import Decision, Decisions
 from fairlead.access.due_work import LOOK, DueWork
 from fairlead.access.granting import Granting, NotGranted
 from fairlead.access.instants import SECOND
 from fairlead.access.metrics import Metrics
-from fairlead.access.state import State
-from fairlead.access.trail import Trail, described, former, lost
+from fairlead.access.state import Child, Parent, State
+from fairlead.access.trail import Trail, described, former
+from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
 from fairlead.keeper.lease import Lease, Lost, Pace
 from fairlead.kube.clients import BRIEF, MERGE, Objects
-from fairlead.kube.errors import ApiServerError
+from fairlead.kube.errors import ApiServerError, TooLarge
 from fairlead.sync.opa_credentials import OpaCredentials
 from fairlead.sync.watches import Watch
 
@@ -41,9 +42,8 @@ PACE = Pace(duration=8.0, renewed=1.0, margin=2.0)
 STEP = 0.5
 """Seconds by which the wall clock has to leave the monotonic one to count as set."""
 _ASKING, _ENDING = 6, 4  # threads
-_PAGE = 25
-"""Objects in one page of a list. Whoever may create RoleBindings can make each of them a megabyte
-large; a page of many would take more memory than the pod has, and then nothing would end."""
+_AGAIN = 30.0
+"""Seconds after which transient bindings that were left out are looked at again."""
 _PROBE = (0.2, 0.4)
 """Seconds between two questions whether OPA answers again."""
 _STUCK = 2.0
@@ -74,7 +74,9 @@ class Controller:
 
     def __init__(self, options: Options, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
-        self._api = Objects(options.kubeconfig, timeout=BRIEF, page=_PAGE)
+        self._api = Objects(
+            options.kubeconfig, timeout=BRIEF, page=bindings.PAGE, most=bindings.MOST
+        )
         self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE, restored=True)
         self._leading = Event()
         self._decisions = Decisions(
@@ -89,11 +91,12 @@ class Controller:
         self._state = State(self._look)
         self._metrics = Metrics(registry, self._state, self._leading)
         self._watches = [
-            Watch(self._api, source, {}, self._state, self._metrics)
+            Watch(self._api, source, self._state.selector(source), self._state, self._metrics)
             for source in self._state.sources
         ]
         self._election: str | None = None
-        self._there: dict[Key, tuple[str, str]] = {}  # the owner's uid, and who will lose what
+        self._there: dict[Key, Child] = {}
+        self._again = Event()
         OpaCredentials(options.opa_url, None, None)  # refuses what is not an address
 
     def run(self, stop: Event) -> None:
@@ -106,6 +109,7 @@ class Controller:
         threads += [
             Thread(target=self._watch_clock, args=(stop,), name="clock", daemon=True),
             Thread(target=self._watch_opa, args=(stop,), name="opa", daemon=True),
+            Thread(target=self._look_again, args=(stop,), name="again", daemon=True),
             telling,
         ]
         for thread in threads:
@@ -157,6 +161,8 @@ class Controller:
         log.info("leading")
         self._there.clear()  # another controller may have told meanwhile
         self._leading.set()
+        marking = Thread(target=self._mark, args=(stop,), name="marking", daemon=True)
+        marking.start()
         try:
             self._look_at_all()
             while not stop.wait(0.1):
@@ -174,7 +180,36 @@ class Controller:
             if abs(now - apart) > STEP * SECOND:
                 log.warning("the clock was set by %+.1f s", (now - apart) / SECOND)
                 self._look_at_all()
+                self._again.set()
             apart = now
+
+    def _mark(self, stop: Event) -> None:
+        """Have own bindings found that another version made."""
+        while not stop.is_set() and self._leading.is_set():
+            try:
+                self._granting.mark()
+                return
+            except FairleadError as error:
+                log.warning("bindings cannot be looked through: %s", error)
+                stop.wait(_AGAIN)
+
+    def _look_again(self, stop: Event) -> None:
+        """Read all transient bindings again while some are left out, and after the clock was set:
+        those that had ended by it may not have.
+        """
+        while not stop.is_set():
+            self._again.wait(_AGAIN)
+            if not (self._again.is_set() or self._state.crowded):
+                continue
+            self._again.clear()
+            self._state.crowded = False
+            try:
+                for source, kind in zip(self._state.parents, bindings.KINDS, strict=True):
+                    for value in self._api.collection(kind.parents.path, {}):
+                        self._state.apply(source, False, value)
+            except ApiServerError as error:
+                log.warning("what is left out cannot be read: %s", error)
+                self._state.crowded = True
 
     def _watch_opa(self, stop: Event) -> None:
         """Look for OPA while it does not answer, and have it decide all that waits once it does.
@@ -197,35 +232,53 @@ class Controller:
         if child is None:
             self._tell_revoked(key, parent)
             return None
-        self._there[key] = str(owner_uid(child)), lost(child)
-        if not _owns(parent, child):
-            parent = self._granting.live(key)  # the watch of the parents may be behind
-        if parent is None or not _owns(parent, child):
-            self._take(key, child, former(key, owner_uid(child)), "its deletion")
+        self._there[key] = child
+        # The watch of the parents may be behind, or the parent is left out.
+        if not _owns(parent, child) and not self._granting.has(key, child.owner):
+            self._take(key, child, "its deletion")
             self._tell_revoked(key, None)  # unless it was taken just now
             return None
-        end = bindings.end(child, parent)
+        end = bindings.end(child.end, parent.end if _owns(parent, child) else None)
         if time.time_ns() < end:
             return end
-        self._take(key, child, parent, "its end")
+        self._take(key, child, "its end")
         self._there.pop(key, None)  # if it was gone, another controller has told
         self._metrics.late((time.time_ns() - end) / SECOND)
         return None
 
     def _ask(self, key: Key) -> int | None:
         """Have OPA decide about a parent, carry that out, and write the status."""
-        parent, child = self._state.parent(key), self._state.child(key)
-        if parent is None or goes(parent) or not self._leading.is_set():
+        if not self._leading.is_set():
+            return None
+        known, left_out = self._state.parent(key), self._state.take_left_out(key)
+        if not left_out and (known is None or known.goes):
             return None  # `_end` takes care of the child
-        now = time.time_ns()
-        if child is not None and not _owns(parent, child):
+        try:
+            parent = self._granting.parent(key)
+        except TooLarge:
+            if known is not None:
+                self._refuse(key, former(key, known.uid), _too_large())
+            return None
+        if parent is None or goes(parent):
+            if parent is None and known:
+                self._state.forget(key, known.uid, parents=True)
+            return None
+        if known is None:
+            self._refuse(key, parent, _too_many(key))
+            return None
+        pending = known.begin is not None and time.time_ns() < known.begin
+        is_there = not pending or self._state.child(key) is not None
+        return self._decide(key, parent, self._granting.child(key) if is_there else None)
+
+    def _decide(self, key: Key, parent: Object, child: Object | None) -> int | None:
+        now, spec = time.time_ns(), parent["spec"]
+        if child is not None and owner_uid(child) != parent["metadata"]["uid"]:
             return now + SECOND  # the one before of the same name goes
-        end = bindings.end({"metadata": {}}, parent)
-        if end <= now:
+        begin, end = bindings.instant(spec["validFrom"]), bindings.instant(spec["validUntil"])
+        if end is not None and end <= now:
             return self._tell_end(key, parent, child, end)
         decision = self._decisions.of(parent, child)
-        begin = instants.nanoseconds(parent["spec"]["validFrom"]) if decision.binding else 0
-        if now < begin and child is None:
+        if decision.binding and child is None and now < (begin or 0):
             return begin  # OPA's clock is ahead
         trouble: NotGranted | None = None
         try:
@@ -242,8 +295,14 @@ class Controller:
         part = random.uniform(0.5, 1.0) if trouble else 1.0  # noqa: S311 - spreads requests
         next_time = now + max(int(decision.seconds * part * SECOND), SECOND // 1000)
         # OPA counts from when it decides, a moment later. To ask that moment early is in vain.
-        begin = instants.nanoseconds(parent["spec"]["validFrom"])
-        return begin if next_time < begin < next_time + SECOND else next_time
+        return begin if begin and next_time < begin < next_time + SECOND else next_time
+
+    def _refuse(self, key: Key, parent: Object, trouble: NotGranted) -> None:
+        """Say in the status of a transient binding that it is not decided about. What is there of
+        it stays until its end.
+        """
+        if self._state.child(key) is None:
+            self._write(key, parent, statuses.refused(parent, trouble))
 
     def _carry_out(
         self, key: Key, parent: Object, child: Object | None, decision: Decision
@@ -253,10 +312,10 @@ class Controller:
         """
         if decision.binding is None:
             if child is not None:
-                self._take(key, child, parent, "a decision")
+                self._take(key, state.child(child), "a decision")
             return child is not None
         desired = bindings.made(decision.binding, parent)
-        self._ends.put(key, bindings.end(desired, parent))
+        self._ends.put(key, bindings.end(bindings.until(desired)))
         if child is None:
             created = self._granting.make(key, parent, desired)
             if created is not None:
@@ -266,7 +325,8 @@ class Controller:
         if bindings.is_as_made(child, desired):
             return False
         self._granting.put_right(key, child, desired)
-        self._trail.tell("Warning", "Repaired", "the binding was changed by hand", parent)
+        if bindings.TRANSIENT in child["metadata"].get("labels", {}):  # otherwise see `mark`
+            self._trail.tell("Warning", "Repaired", "the binding was changed by hand", parent)
         return True
 
     def _tell_end(self, key: Key, parent: Object, child: Object | None, end: int) -> int | None:
@@ -290,20 +350,22 @@ class Controller:
         self._metrics.granted()
         self._trail.tell("Normal", "Granted", described(parent), parent)
 
-    def _take(self, key: Key, child: Object, parent: Object, reason: str) -> None:
-        removed = self._granting.take(key, child)
-        self._state.forget(key, child)
+    def _take(self, key: Key, child: Child, reason: str) -> None:
+        removed = self._granting.take(key, child.uid)
+        self._state.forget(key, child.uid)
         if removed:
             self._there.pop(key, None)
             self._metrics.ended()
-            self._trail.tell("Normal", "Ended", f"{lost(child)} by {reason}", parent)
+            about = former(key, child.owner)
+            self._trail.tell("Normal", "Ended", f"{child.loss} by {reason}", about)
 
-    def _tell_revoked(self, key: Key, parent: Object | None) -> None:
+    def _tell_revoked(self, key: Key, parent: Parent | None) -> None:
         """Tell of a binding that the cluster deleted with its parent, before anyone here did."""
-        uid, loss = self._there.pop(key, (None, ""))
-        if uid and (parent is None or goes(parent)):
+        child = self._there.pop(key, None)
+        if child and (parent is None or parent.goes):
             self._metrics.ended()
-            self._trail.tell("Normal", "Ended", f"{loss} by its deletion", former(key, uid))
+            about = former(key, child.owner)
+            self._trail.tell("Normal", "Ended", f"{child.loss} by its deletion", about)
 
     def _write(self, key: Key, parent: Object, conditions: list[bindings.Condition]) -> None:
         """Write the conditions if they differ from those that are known."""
@@ -315,15 +377,32 @@ class Controller:
             "status": {"conditions": conditions},
         }
         try:
-            self._api.call("PATCH", path, patch, manager=ACCESS, content_type=MERGE)
+            self._api.send("PATCH", path, patch, manager=ACCESS, content_type=MERGE)
         except ApiServerError as error:
             if error.status not in (404, 409, 422):  # it is gone, or another one has its name
                 raise
 
 
-def _owns(parent: Object | None, child: Object) -> bool:
+def _owns(parent: Parent | None, child: Child) -> TypeGuard[Parent]:
     """Whether the binding comes of this parent, which stays."""
-    return parent is not None and not goes(parent) and parent["metadata"]["uid"] == owner_uid(child)
+    return parent is not None and not parent.goes and parent.uid == child.owner
+
+
+def _too_many(key: Key) -> NotGranted:
+    place = f"namespace {key[0]}" if key[0] else "the whole cluster"
+    return NotGranted(
+        bindings.TOO_MANY,
+        f"{state.OF_NAMESPACE:,} transient bindings of {place}, or {state.OF_ALL:,} of all "
+        "namespaces, have not ended: this one waits until others have, or are deleted",
+    )
+
+
+def _too_large() -> NotGranted:
+    return NotGranted(
+        bindings.TOO_LARGE,
+        f"it has more than {granting.LARGEST // 1024} KiB with its labels and annotations: create "
+        "it again with less of these, and name groups in the place of many subjects",
+    )
 
 
 def _nothing() -> None:

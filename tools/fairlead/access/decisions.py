@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from threading import local
 from typing import Any
 
+from fairlead.access import bindings
 from fairlead.access.bindings import Object, kind_of
 from fairlead.opa.errors import OpaUnavailable
 from fairlead.sync.opa_credentials import OpaCredentials
@@ -84,6 +85,10 @@ def _read(answer: Mapping[str, Any], parent: Object) -> Decision:
         (binding,) = children
         if not _is_of(binding, parent):
             raise ValueError("it decides on another binding than was asked about")
+        if None in map(
+            bindings.instant, (parent["spec"]["validFrom"], parent["spec"]["validUntil"])
+        ):
+            raise ValueError("it gives access whose times cannot be read")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OpaUnavailable(
             f"OPA's answer about {'/'.join(filter(None, _key(parent)))} is not a decision: {error}"

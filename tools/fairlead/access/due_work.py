@@ -1,4 +1,6 @@
-"""Does work when it is due by the wall clock, in some threads, one at a time for each key.
+"""Does work when it is due by the wall clock, in some threads, one at a time for each key. Of all
+that is due, namespaces take turns: what is due in one for a thousand keys at once delays another by
+one of these.
 
 A timer of the operating system would count the seconds that pass, and so miss a clock that is set:
 here each thread compares the wall clock at least once a second.
@@ -10,6 +12,7 @@ import heapq
 import logging
 import random
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from threading import Condition, Event, Thread
 
@@ -25,6 +28,8 @@ AGAIN = 0.2
 """Seconds of the first pause before failed work is tried again. It doubles with each failure in a
 row, and is cut by a random part, so that not everything is tried at once."""
 
+_SPARE = 1_000
+"""Entries of the heap beyond what is due, before those that hold no more are removed."""
 _LASTING = 3
 """Failures in a row that are more than a moment's."""
 
@@ -45,6 +50,7 @@ class DueWork:
         self._changed = Condition()
         self._heap: list[tuple[int, Key]] = []
         self._due: dict[Key, int] = {}
+        self._turns: OrderedDict[str, deque[Key]] = OrderedDict()  # what is due, by namespace
         self._busy: set[Key] = set()
         self._failures: dict[Key, tuple[int, str]] = {}
 
@@ -57,8 +63,7 @@ class DueWork:
             if at < self._due.get(key, at + 1):
                 self._due[key] = at
                 if key not in self._busy:
-                    heapq.heappush(self._heap, (at, key))
-                    self._changed.notify()
+                    self._push(at, key)
 
     def hurry(self, limit: int | None = None) -> None:
         """Try work that failed again now: that of at most so many keys, by default of all."""
@@ -103,21 +108,38 @@ class DueWork:
     def _next(self) -> Key | None:
         """A key whose work is due, after at most LOOK seconds; None if nothing was."""
         with self._changed:
-            while self._heap:
-                at, key = self._heap[0]
-                if self._due.get(key) != at or key in self._busy:
-                    heapq.heappop(self._heap)  # it was put at another time since
-                    continue
-                seconds = (at - time.time_ns()) / SECOND
-                if seconds > 0:
-                    self._changed.wait(min(LOOK, seconds))
-                    return None
-                heapq.heappop(self._heap)
-                del self._due[key]
-                self._busy.add(key)
-                return key
-            self._changed.wait(LOOK)
+            seconds, now = self._give_turns(), time.time_ns()
+            while self._turns:
+                namespace, keys = self._turns.popitem(last=False)
+                key = keys.popleft()
+                if keys:
+                    self._turns[namespace] = keys
+                if self._due.get(key, now + 1) <= now and key not in self._busy:
+                    del self._due[key]
+                    self._busy.add(key)
+                    return key
+            self._changed.wait(seconds)
             return None
+
+    def _give_turns(self) -> float:
+        """Have what is due by now take its turn. Returns the seconds until more is, at most
+        LOOK.
+        """
+        while self._heap:
+            at, key = self._heap[0]
+            if self._due.get(key) == at and (seconds := (at - time.time_ns()) / SECOND) > 0:
+                return min(LOOK, seconds)
+            heapq.heappop(self._heap)
+            if self._due.get(key) == at:  # it was not put at another time since
+                self._turns.setdefault(key[0], deque()).append(key)
+        return LOOK
+
+    def _push(self, at: int, key: Key) -> None:
+        heapq.heappush(self._heap, (at, key))
+        if len(self._heap) > 2 * len(self._due) + _SPARE:  # of times that hold no more
+            self._heap = [(at, key) for key, at in self._due.items() if key not in self._busy]
+            heapq.heapify(self._heap)
+        self._changed.notify()
 
     def _tried(self, key: Key) -> int | None:
         try:
@@ -143,5 +165,4 @@ class DueWork:
             times = [at for at in (next_time, self._due.pop(key, None)) if at is not None]
             if times:
                 self._due[key] = at = min(times)
-                heapq.heappush(self._heap, (at, key))
-                self._changed.notify()
+                self._push(at, key)

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fairlead.access.bindings import RBAC, Key, Object, goes, kind_of, owner_uid, path
-from fairlead.access.state import needed_of_parent
+from fairlead.access import bindings
+from fairlead.access.bindings import (
+    KINDS,
+    RBAC,
+    TRANSIENT,
+    UNTIL,
+    Key,
+    Object,
+    goes,
+    kind_of,
+    owner_uid,
+    path,
+)
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
-from fairlead.kube.clients import MERGE, Objects
-from fairlead.kube.errors import ApiServerError
+from fairlead.kube.clients import MERGE, METADATA, Objects
+from fairlead.kube.errors import ApiServerError, TooLarge
 from fairlead.kube.resources import Resource
 
+LARGEST = 256 * 1024
+"""Bytes of a transient binding that is decided about, with its labels and annotations. Its schema
+allows about 100,000 in its spec (15-access.yaml.j2)."""
+
+UNMARKED = f"controller-uid,!{TRANSIENT}"
+"""Selects the bindings that come of transient ones and are not found yet, and maybe others."""
+
+_LONG_AGO = "1970-01-01T00:00:00Z"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_METADATA = (
+    *("name", "namespace", "uid", "generation", "deletionTimestamp"),
+    *("labels", "annotations", "ownerReferences"),
+)
 
 
 class NotGranted(FairleadError):
@@ -37,17 +60,33 @@ class Granting:
         self._recheck = recheck
         self._check = check
 
-    def live(self, key: Key) -> dict[str, Any] | None:
-        """The parent as the API server has it at this moment; None if there is none."""
-        value = self._get(kind_of(key).parents, key)
-        return None if value is None else needed_of_parent(kind_of(key), value)
+    def parent(self, key: Key) -> dict[str, Any] | None:
+        """The transient binding as the API server has it at this moment, with what a decision needs
+        of it; None if there is none. Raises TooLarge, ApiServerError.
+        """
+        value = self._get(kind_of(key).parents, key, most=LARGEST)
+        return value and _part(value, kind_of(key).parent, ("spec", "approvedBy", "status"))
+
+    def child(self, key: Key) -> dict[str, Any] | None:
+        """RBAC's binding of this name, if it comes of a transient one. Raises ApiServerError."""
+        try:
+            value = self._get(kind_of(key).children, key, most=LARGEST)
+        except TooLarge:
+            return None  # somebody else's: an own one has about the size of its parent
+        if value is None or owner_uid(value) is None:
+            return None
+        return _part(value, kind_of(key).child, ("roleRef", "subjects"))
+
+    def has(self, key: Key, uid: str) -> bool:
+        """Whether there is the transient binding of this uid, and stays. Raises ApiServerError."""
+        value = self._metadata(kind_of(key).parents, key)
+        return value is not None and value["metadata"].get("uid", uid) == uid and not goes(value)
 
     def make(self, key: Key, parent: Object, desired: Object) -> dict[str, Any] | None:
         """Create the binding, and return it; None if it was there already. Raises NotGranted, and
         FairleadError if the parent is going or the API server does not answer.
         """
-        live = self.live(key)
-        if live is None or goes(live) or live["metadata"]["uid"] != parent["metadata"]["uid"]:
+        if not self.has(key, parent["metadata"]["uid"]):
             raise FairleadError("it is being deleted, which the watch has not told yet")
         self._require_role(key, parent)
         self._require_requester(key, parent)
@@ -63,39 +102,54 @@ class Granting:
         """Make an own binding the wanted one again, without a moment in which it is not there
         unless its role has to change. Raises NotGranted, ApiServerError.
         """
+        uid = child["metadata"]["uid"]
         if child["roleRef"] != desired["roleRef"]:
-            self.take(key, child)  # a role is immutable; the next look makes the binding anew
+            self.take(key, uid)  # a role is immutable; the next look makes the binding anew
             return
-        self._check()
         labels = child["metadata"].get("labels") or {}
-        patch = {
-            "metadata": {
-                "uid": child["metadata"]["uid"],
-                "labels": {**dict.fromkeys(labels), **(desired["metadata"].get("labels") or {})},
-                "annotations": desired["metadata"]["annotations"],
-                "ownerReferences": desired["metadata"]["ownerReferences"],
-            },
-            "subjects": desired["subjects"],
+        metadata = {
+            "labels": {**dict.fromkeys(labels), **desired["metadata"]["labels"]},
+            "annotations": desired["metadata"]["annotations"],
+            "ownerReferences": desired["metadata"]["ownerReferences"],
         }
+        self._change(key, uid, metadata, subjects=desired["subjects"])
+
+    def mark(self) -> None:
+        """Give the label by which bindings are found to own ones without it: an earlier version of
+        Fairlead made them, or Metacontroller. Raises ApiServerError.
+        """
+        for kind in KINDS:
+            for child in self._api.collection(
+                kind.children.path, {"labelSelector": UNMARKED}, metadata_only=True
+            ):
+                metadata = child["metadata"]
+                key = metadata.get("namespace") or "", metadata["name"]
+                end = (metadata.get("annotations") or {}).get(UNTIL)
+                if owner_uid(child):
+                    end = end or ((self.parent(key) or {}).get("spec") or {}).get("validUntil")
+                    self._mark(key, metadata["uid"], end or _LONG_AGO)
+
+    def _mark(self, key: Key, uid: str, end: str) -> None:
+        self._change(key, uid, {"labels": {TRANSIENT: "true"}, "annotations": {UNTIL: end}})
+
+    def _change(self, key: Key, uid: str, metadata: Mapping[str, Any], **fields: Any) -> None:
+        """Change the binding of this uid. Raises NotGranted, ApiServerError."""
+        self._check()
+        patch = {"metadata": {"uid": uid, **metadata}, **fields}
+        at = path(kind_of(key).children, *key)
         try:
-            self._api.call(
-                "PATCH",
-                path(kind_of(key).children, *key),
-                patch,
-                manager=ACCESS,
-                content_type=MERGE,
-            )
+            self._api.send("PATCH", at, patch, manager=ACCESS, content_type=MERGE)
         except ApiServerError as error:
             if error.status not in (404, 409, 422):  # it is gone, or another one
                 raise _explained(error) from error
 
-    def take(self, key: Key, child: Object) -> bool:
-        """Delete the binding, and no other one of its name; False if it was gone already. Raises
-        ApiServerError.
-        """
+    def take(self, key: Key, uid: str) -> bool:
+        """Delete the binding of this uid; False if it was gone already. Raises ApiServerError."""
         try:
-            preconditions = {"preconditions": {"uid": child["metadata"]["uid"]}}
-            self._api.call("DELETE", path(kind_of(key).children, *key), preconditions)
+            preconditions = {"preconditions": {"uid": uid}}
+            self._api.send(
+                "DELETE", path(kind_of(key).children, *key), preconditions, manager=ACCESS
+            )
         except ApiServerError as error:
             if error.status in (404, 409):  # 409: another one has its name by now
                 return False
@@ -105,7 +159,7 @@ class Granting:
     def _require_role(self, key: Key, parent: Object) -> None:
         kind, name, namespace = _role(key, parent)
         resource = Resource(RBAC, "v1", kind, namespaced=bool(namespace))
-        if self._get(resource, (namespace, name)) is None:
+        if self._metadata(resource, (namespace, name)) is None:
             scope = f" in namespace {namespace}" if namespace else ""
             raise NotGranted(
                 "RoleNotFound", f"there is no {parent['spec']['roleRef']['kind']} {name}{scope}"
@@ -136,19 +190,17 @@ class Granting:
         }
         answer = self._api.call("POST", _REVIEWS, review)
         if (answer.get("status") or {}).get("allowed") is not True:
-            raise NotGranted(
-                "RequesterMayNotBind",
-                f"{user}, who asked for this, may no longer bind the "
-                f"{spec['roleRef']['kind']} {name}",
-            )
+            raise NotGranted("RequesterMayNotBind", _may_not_bind(spec))
 
     def _require_own(self, key: Key, parent: Object, error: ApiServerError) -> None:
         """Raises what the failure of a request to create means, unless the own binding was there
-        already.
+        already. One that lacks the label by which it is found gets it.
         """
-        existing = self._get(kind_of(key).children, key) if error.status == 409 else None
-        if existing is None:
+        if error.status != 409:
             raise _explained(error) from error
+        existing = self._metadata(kind_of(key).children, key)
+        if existing is None:
+            raise error  # it has just gone
         owner = owner_uid(existing)
         if owner is None:
             raise NotGranted(
@@ -158,29 +210,70 @@ class Granting:
             ) from error
         if owner != parent["metadata"]["uid"]:
             raise error  # of an earlier transient binding of this name, which goes
+        if TRANSIENT not in (existing["metadata"].get("labels") or {}):
+            self._mark(key, existing["metadata"]["uid"], parent["spec"]["validUntil"])
 
-    def _get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
+    def _metadata(self, resource: Resource, key: Key) -> dict[str, Any] | None:
+        """What there is of this name; without metadata if these are too large. None for nothing."""
         try:
-            return self._api.call("GET", path(resource, *key))
+            return self._get(resource, key, accept=METADATA)
+        except TooLarge:
+            return {"metadata": {}}  # not an own one
+
+    def _get(self, resource: Resource, key: Key, **options: Any) -> dict[str, Any] | None:
+        try:
+            return self._api.call("GET", path(resource, *key), **options)
         except ApiServerError as error:
             if error.status == 404:
                 return None
             raise
 
 
+def _part(value: Object, kind: str, fields: Iterable[str]) -> dict[str, Any]:
+    """What a decision, and a comparison, needs of an object."""
+    return {
+        "apiVersion": value["apiVersion"],
+        "kind": kind,
+        "metadata": _chosen(value["metadata"], _METADATA),
+        **_chosen(value, fields),
+    }
+
+
+def _chosen(value: Object, fields: Iterable[str]) -> dict[str, Any]:
+    return {field: value[field] for field in fields if value.get(field) is not None}
+
+
 def _explained(error: ApiServerError) -> FairleadError:
     """What the refusal of a binding means."""
     if error.status == 403 and "being terminated" in error.message:
         return NotGranted("NamespaceGoes", error.message)
-    if error.status == 403:
+    if error.status == 403 and "RBAC permissions not currently held" in error.message:
         return NotGranted(
             "NotAllowed",
-            f"the controller may not make the binding ({error.message}): access.roles of the "
-            "settings lists the roles that it may bind",
+            "the role is not in access.roles of the settings, so the controller may not bind it: "
+            "add it there, and run `fairlead deploy`",
         )
     if 400 <= error.status < 500 and error.status not in (409, 429):
         return NotGranted("Refused", error.message)
     return error
+
+
+def _may_not_bind(spec: Object) -> str:
+    """Who was asked about, and what would help: rights mostly come of groups."""
+    user, role = bindings.shortened(spec["requestedBy"]), bindings.role(spec["roleRef"])
+    groups = spec.get("requestedByGroups") or []
+    if groups:
+        names = ", ".join([*map(bindings.shortened, groups[:3]), *(["..."] if groups[3:] else [])])
+        return (
+            f"neither {user} (requestedBy) nor the groups {names} (requestedByGroups) may bind the "
+            f"{role}: have somebody create it again who may"
+        )
+    return (
+        f"{user} (requestedBy) may not bind the {role} by that name alone, and the groups of "
+        f"{user} count only if spec.requestedByGroups names them: create it again with "
+        "requestedByGroups (`kubectl auth whoami` shows yours), or have somebody create it who may "
+        "bind the role"
+    )
 
 
 def _role(key: Key, parent: Object) -> tuple[str, str, str]:

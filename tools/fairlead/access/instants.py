@@ -1,5 +1,7 @@
-"""Times of RFC 3339, exact to the nanosecond, as policies/lib/instants compares them. A datetime
-holds microseconds only, and so would end access too early or too late."""
+"""Times of RFC 3339, exact to the nanosecond, as policies/lib/instants reads them: both take and
+refuse the same texts. A datetime holds microseconds only, and so would end access too early or too
+late.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,76 @@ SECOND = 1_000_000_000
 """Nanoseconds."""
 
 _SPELLING = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))",
+    re.ASCII,
+)
+_WRITTEN = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE = 400, 146_097
+"""The years after which the calendar repeats itself, and their days."""
 
 
 def nanoseconds(text: str) -> int:
-    """The time in nanoseconds since the epoch; negative before it. Raises ValueError."""
+    """The time in nanoseconds since the epoch, rounded down; negative before it. Raises
+    ValueError.
+    """
     match = _SPELLING.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a time of RFC 3339, such as 2026-11-21T20:44:36Z")
-    *civil, fraction, sign, hours, minutes = match.groups()
-    local = datetime(*map(int, civil), tzinfo=UTC) - _EPOCH  # type: ignore[arg-type, misc]
+    year, *civil, fraction, sign, hours, minutes = match.groups()
+    before = int(year) == 0  # a datetime has no year 0
+    local = datetime(int(year) + before * _CYCLE[0], *map(int, civil), tzinfo=UTC) - _EPOCH  # type: ignore[arg-type, misc]
+    local -= before * timedelta(days=_CYCLE[1])
+    if int(hours or 0) > 23 or int(minutes or 0) > 59:
+        raise ValueError(f"{text!r} has an offset that is none: at most 23:59")
     offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
-    if offset >= timedelta(days=1) or int(minutes or 0) > 59:
-        raise ValueError(f"{text!r} has an offset that no place has")
     seconds = (local + offset if sign == "-" else local - offset) // timedelta(seconds=1)
-    return seconds * SECOND + int((fraction or "0").ljust(9, "0"))
+    return seconds * SECOND + int((fraction or "0")[:9].ljust(9, "0"))
+
+
+def written(text: str) -> datetime:
+    """The time that somebody has written: of RFC 3339, seconds may be left out, and a time without
+    an offset is one of the local zone. Raises ValueError with a sentence that tells what to write.
+    """
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not a time such as 2026-11-24T09:00 or 2026-11-24T09:00+01:00"
+        )
+    day, minute, second, offset = match.groups()
+    whole = f"{day}T{minute or '00:00'}{second or ':00'}"
+    if offset:
+        return moment(nanoseconds(whole + offset))
+    local = datetime.fromisoformat(whole)
+    earlier, later = (local.replace(fold=fold).astimezone() for fold in (0, 1))
+    if earlier.utcoffset() == later.utcoffset():
+        return earlier
+    if earlier.replace(tzinfo=None) != local:
+        raise ValueError(
+            f"{text} does not exist in the local zone, where clocks are set forward then: write it "
+            f"with its offset, such as {later.isoformat()}"
+        )
+    raise ValueError(
+        f"{text} is twice in the local zone, where clocks are set back then: write "
+        f"{earlier.isoformat()} or {later.isoformat()}"
+    )
+
+
+def of(moment: datetime) -> int:
+    """The time in nanoseconds since the epoch."""
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def spelled(nanoseconds: int) -> str:
+    """The time in UTC, as `nanoseconds` reads it and API servers compare it. Raises OverflowError
+    for one that is not in the years 1 to 9999.
+    """
+    seconds, rest = divmod(nanoseconds, SECOND)
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").zfill(19)
+    fraction = f".{rest:09}".rstrip("0") if rest else ""
+    return f"{text}{fraction}Z"
 
 
 def moment(nanoseconds: int) -> datetime:

@@ -4,9 +4,10 @@ what there is and what happened."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from fairlead.access import bindings, instants
@@ -25,12 +26,15 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment.names import ACCESS
 from fairlead.kube import clients, identity
+from fairlead.kube.errors import NotServed
 
 API = f"{GROUP}/{VERSION}"
 GONE = 10.0
 """Seconds within which a revoked binding has to be gone."""
-GROUPS = 100
-"""The most groups of a requester (15-access.yaml.j2)."""
+SETTLED = 3.0
+"""Seconds within which a controller says what becomes of access that was asked for."""
+GROUPS, GROUPS_SIZE = 100, 16_384
+"""The most groups of a requester, and their bytes in all (15-access.yaml.j2)."""
 
 
 @dataclass(frozen=True)
@@ -54,35 +58,101 @@ def listed(objects: clients.Objects, namespace: str | None = None) -> list[dict[
     reason}. `left` is in seconds: until the end, or None if access has ended. Raises Refused.
     """
     kinds = (LOCAL,) if namespace else KINDS
-    return [
-        _line(binding) for kind in kinds for binding in objects.list(API, kind.parent, namespace)
-    ]
+    with _switched_on():
+        return [
+            _line(binding)
+            for kind in kinds
+            for binding in objects.list(API, kind.parent, namespace)
+        ]
 
 
 def grant(objects: clients.Objects, request: Request) -> dict[str, Any]:
     """Create the transient binding in the name of the user of the kubeconfig. Returns it as
-    `listed` does. Raises Refused with the words of the guards.
+    `listed` does. Raises Refused with the words of the guards, UsageError if it would give no
+    access.
     """
     namespace, name = request.key
+    begin, end = _window(request)
     user, groups = identity.user_and_groups(objects)
     kind, role = request.role
     spec: dict[str, Any] = {
-        "validFrom": _spelled(request.begin),
-        "validUntil": _spelled(request.begin + request.length),
+        "validFrom": begin,
+        "validUntil": end,
         "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
         "subjects": [dict(subject) for subject in request.subjects],
     }
     spec |= {"reason": request.reason} if request.reason else {}
     spec |= {"needsApproval": True} if request.needs_approval else {}
     spec |= {"requestedBy": user} if user else {}
-    spec |= {"requestedByGroups": sorted(groups)[:GROUPS]} if groups else {}
+    spec |= {"requestedByGroups": fitting} if (fitting := _fitting(groups)) else {}
     manifest = {
         "apiVersion": API,
         "kind": kind_of(request.key).parent,
         "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
         "spec": spec,
     }
-    return _line(objects.create(manifest))
+    with _switched_on():
+        return _line(objects.create(manifest))
+
+
+def settled(objects: clients.Objects, key: Key) -> tuple[dict[str, Any] | None, str | None]:
+    """The transient binding once a controller has said what becomes of it, as `listed` has it, and
+    why it gives no access and will give none. None if no controller says so within SETTLED seconds,
+    or if the user may not read it.
+    """
+
+    def is_settled() -> tuple[dict[str, Any], str | None] | None:
+        parent = _existing(objects, key)
+        effective, failed = (
+            bindings.condition(parent, kind) for kind in (bindings.EFFECTIVE, bindings.FAILED)
+        )
+        if effective.get("reason") in (None, "NotObserved") and failed.get("status") != "True":
+            return None
+        is_failed = failed.get("status") == "True"
+        return _line(parent), f"{failed['reason']}: {failed['message']}" if is_failed else None
+
+    try:
+        return waiting.until(is_settled, deadline=SETTLED, what="a controller tells", pause=0.1)
+    except FairleadError:
+        return None, None
+
+
+def _window(request: Request) -> tuple[str, str]:
+    """The times of the window. Raises UsageError if nobody would get access in it."""
+    begin = instants.of(request.begin)
+    end = begin + request.length // timedelta(microseconds=1) * 1000
+    try:
+        times = instants.spelled(begin), instants.spelled(end)
+    except OverflowError as error:
+        raise UsageError("the window ends after the year 9999") from error
+    if end <= time.time_ns():
+        raise UsageError(
+            f"the window is over: it ends at {times[1]}, so nobody would get access. Give a later "
+            "--from or a longer --for"
+        )
+    return times
+
+
+def _fitting(groups: Sequence[str]) -> list[str]:
+    """The groups of a requester, as many as the schema takes (15-access.yaml.j2)."""
+    fitting: list[str] = []
+    size = 0
+    for group in sorted(groups)[:GROUPS]:
+        size += len(group.encode())
+        fitting += [group] if size <= GROUPS_SIZE else []
+    return fitting
+
+
+@contextmanager
+def _switched_on() -> Iterator[None]:
+    """Raises UsageError for the refusal of an API server that does not have the kinds."""
+    try:
+        yield
+    except NotServed as error:
+        raise UsageError(
+            "transient access is switched off in this cluster: write `access: {roles: [...]}` into "
+            "fairlead.yaml, and run `fairlead deploy` (docs/access.md)"
+        ) from error
 
 
 def approve(objects: clients.Objects, key: Key) -> dict[str, Any]:
@@ -134,7 +204,7 @@ def history(objects: clients.Objects, namespace: str | None = None) -> list[dict
             continue
         lines.append(
             {
-                "time": event["firstTimestamp"],
+                "time": event["firstTimestamp"] or event["metadata"]["creationTimestamp"],
                 "namespace": "" if everywhere else about["namespace"],
                 "name": about["name"],
                 "event": event["reason"],
@@ -148,7 +218,8 @@ def history(objects: clients.Objects, namespace: str | None = None) -> list[dict
 
 def _existing(objects: clients.Objects, key: Key) -> dict[str, Any]:
     kind = kind_of(key)
-    parent = objects.get(API, kind.parent, key[1], key[0] or None)
+    with _switched_on():
+        parent = objects.get(API, kind.parent, key[1], key[0] or None)
     if parent is None:
         scope = f" in namespace {key[0]}" if key[0] else ""
         raise UsageError(
@@ -181,7 +252,3 @@ def _line(parent: Mapping[str, Any]) -> dict[str, Any]:
 def _named(subject: Mapping[str, str]) -> str:
     prefix = f"{subject['namespace']}/" if subject.get("namespace") else ""
     return f"{subject['kind']} {prefix}{subject['name']}"
-
-
-def _spelled(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.access.bindings import EFFECTIVE, FAILED, Condition, Object, condition
+from fairlead.access.bindings import (
+    EFFECTIVE,
+    EXPIRED,
+    FAILED,
+    Condition,
+    Object,
+    condition,
+)
 from fairlead.access.granting import NotGranted
 from fairlead.common import texts
 
@@ -34,13 +41,27 @@ def expired(parent: Object) -> list[Condition]:
     away.
     """
     message = f"since {parent['spec']['validUntil']}"
-    conditions = [
-        {"type": EFFECTIVE, "status": "False", "reason": "Expired", "message": message},
-        {"type": FAILED, "status": "False", "reason": "Valid", "message": ""},
-    ]
+    return _both(parent, ("False", EXPIRED, message), ("False", "Valid", ""))
+
+
+def refused(parent: Object, trouble: NotGranted) -> list[Condition]:
+    """The conditions of a transient binding that nobody decides about."""
+    reason, message = trouble.reason, str(trouble)
+    return _both(parent, ("False", reason, message), ("True", reason, message))
+
+
+def _both(
+    parent: Object, effective: tuple[str, str, str], failed: tuple[str, str, str]
+) -> list[Condition]:
     generation = parent["metadata"].get("generation")
     of_generation = {"observedGeneration": generation} if generation is not None else {}
-    return [_dated(parent, {**condition, **of_generation}) for condition in conditions]
+    return [
+        _dated(
+            parent,
+            {"type": kind, "status": status, "reason": reason, "message": text, **of_generation},
+        )
+        for kind, (status, reason, text) in ((EFFECTIVE, effective), (FAILED, failed))
+    ]
 
 
 def _dated(parent: Object, new: Condition) -> Condition:

@@ -3,12 +3,13 @@ without delaying it."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping
-from queue import Empty, Full, Queue
-from threading import Event
+from queue import Empty, SimpleQueue
+from threading import Event, Lock
 from typing import Any, Literal
 
+from fairlead.access import bindings
 from fairlead.access.bindings import GROUP, VERSION, Key, Object, kind_of
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
@@ -19,8 +20,8 @@ from fairlead.kube.events import event
 
 log = logging.getLogger(__name__)
 
-MOST = 10_000
-"""The most Events that wait to be written; more than that are only logged."""
+MOST = 16 * 2**20
+"""The most bytes of Events that wait to be written; more than that are only logged."""
 CLUSTER_NAMESPACE = "default"
 """Where API servers have the Events about objects without a namespace."""
 
@@ -30,7 +31,9 @@ class Trail:
 
     def __init__(self, api: Objects) -> None:
         self._api = api
-        self._waiting: Queue[Mapping[str, Any]] = Queue(MOST)
+        self._waiting: SimpleQueue[tuple[str, bytes]] = SimpleQueue()  # a path and an Event
+        self._lock = Lock()
+        self._size = 0
 
     def tell(
         self, kind: Literal["Normal", "Warning"], reason: str, message: str, about: Object
@@ -49,41 +52,43 @@ class Trail:
             "namespace": namespace,
             "uid": metadata["uid"],
         }
-        try:
-            self._waiting.put_nowait(
-                event(kind, reason, message, about=reference, component=ACCESS)
-            )
-        except Full:
-            log.warning("too many Events wait: the last one is only in this log")
+        report = event(kind, reason, message, about=reference, component=ACCESS)
+        body = json.dumps(report, ensure_ascii=False).encode(errors="replace")
+        if self._grow(len(body)) <= MOST:
+            self._waiting.put((api_paths.joined("v1", namespace, "events"), body))
+            return
+        self._grow(-len(body))
+        log.warning("too many Events wait: the last one is only in this log")
 
     def run(self, stop: Event) -> None:
         """Write what was told until `stop` is set and nothing waits any more."""
         while not stop.is_set() or not self._waiting.empty():
             try:
-                event = self._waiting.get(timeout=0.5)
+                path, body = self._waiting.get(timeout=0.5)
             except Empty:
                 continue
-            path = api_paths.joined("v1", event["metadata"]["namespace"], "events")
+            self._grow(-len(body))
             try:
-                self._api.call("POST", path, event, manager=ACCESS)
+                self._api.send("POST", path, json.loads(body), manager=ACCESS)
             except FairleadError as error:
                 log.warning("an Event could not be written: %s", error)
+
+    def _grow(self, by: int) -> int:
+        with self._lock:
+            self._size += by
+            return self._size
 
 
 def described(parent: Object) -> str:
     """Who has which role until when, and by whom."""
     spec = parent["spec"]
-    names = [f"{subject['kind']} {subject['name']}" for subject in spec["subjects"]]
-    suffix = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    role = spec["roleRef"]
-    parts = [
-        f"{', '.join(names[:3])}{suffix}: {role['kind']} {role['name']} until {spec['validUntil']}"
-    ]
+    role = bindings.role(spec["roleRef"])
+    parts = [f"{bindings.subjects(spec)}: {role} until {spec['validUntil']}"]
     for word, name in (
         ("requested", spec.get("requestedBy")),
         ("approved", parent.get("approvedBy")),
     ):
-        parts += [f"{word} by {name}"] if name else []
+        parts += [f"{word} by {bindings.shortened(name)}"] if name else []
     parts += [f"reason: {spec['reason']}"] if spec.get("reason") else []
     return ", ".join(parts)
 
@@ -96,11 +101,3 @@ def former(key: Key, uid: str | None) -> dict[str, Any]:
         "kind": kind_of(key).parent,
         "metadata": {"name": key[1], "uid": uid, **namespace},
     }
-
-
-def lost(child: Object) -> str:
-    """Who has lost what with this binding."""
-    subjects = child.get("subjects") or []
-    names = ", ".join(f"{subject['kind']} {subject['name']}" for subject in subjects[:3])
-    suffix = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
-    return f"{names}{suffix} lost the {child['roleRef']['kind']} {child['roleRef']['name']}"

@@ -25,6 +25,7 @@ IMAGES = {
     "sync": "fairlead",
     "serve": "fairlead",
     "controller": "fairlead",
+    "ends": "fairlead",
 }  # container -> field of Images
 
 _HOPELESS = {"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}

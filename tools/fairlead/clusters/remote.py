@@ -23,6 +23,7 @@ from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
+    ACCESS_ENDS,
     CREDENTIALS_ANNOTATION,
     NAMESPACE,
     PART_OF,
@@ -95,8 +96,9 @@ class RemoteCluster:
         self._opa.roll_out(progress)
         access = policies.settings.access
         if access and access.own_controller:
-            self._access.remount()
-            self._access.roll_out(progress)
+            for deployment in (self._access, self._access_ends):
+                deployment.remount()
+                deployment.roll_out(progress)
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA whose container runs."""
@@ -131,6 +133,7 @@ class RemoteCluster:
             self._opa.roll_out(Progress())
         self._opa.remount()
         self._access.remount()
+        self._access_ends.remount()
 
     def restart(self, *, progress: Progress) -> None:
         """Replace all pods, as `kubectl rollout restart` does. Raises FairleadError if they
@@ -146,7 +149,8 @@ class RemoteCluster:
                 "restarts": status.restart_count,
                 "running": bool(status.state and status.state.running),
             }
-            for pod in (*self._opa.pods(), *self._access.pods())
+            for deployment in (self._opa, self._access, self._access_ends)
+            for pod in deployment.pods()
             for status in pod.status.container_statuses or ()
         }
 
@@ -227,6 +231,10 @@ class RemoteCluster:
     @cached_property
     def _access(self) -> PodDeployment:
         return PodDeployment(self._api, ACCESS, ACCESS)
+
+    @cached_property
+    def _access_ends(self) -> PodDeployment:
+        return PodDeployment(self._api, ACCESS_ENDS, ACCESS_ENDS)
 
     # Any: in the package's models every field may be None, also those that an API server always
     # sets.

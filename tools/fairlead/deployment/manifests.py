@@ -85,6 +85,12 @@ def render_webhooks(policies: PolicySet) -> list[dict[str, Any]]:
     return [manifest for objects in files.values() for manifest in objects]
 
 
+def render_access(policies: PolicySet, template: str) -> list[dict[str, Any]]:
+    """The objects of a template of transient access that not every deployment has."""
+    files = render_files(policies, Credentials("", b"", b"", b""), templates=[template])
+    return [manifest for objects in files.values() for manifest in objects]
+
+
 def render_guards(policies: PolicySet, sidecar: Sidecar = sidecars.SYNC) -> list[dict[str, Any]]:
     """The objects of a deployment without OPA: the namespace, the administrators' rights and the
     guards.
@@ -140,7 +146,11 @@ def render_files(
         )
         if settings.access
         else [],
+        "access_ends_arguments": access.ends_arguments(
+            f"0.0.0.0:{containers.SYNC_PORT}", tls=containers.MOUNTED.tls
+        ),
         "access_liveness": access.LIVENESS,
+        "access_memory": access.MEMORY,
         "access_token": access.TOKEN,
         "replicas": 0 if webhook_url else settings.replicas,
         "webhooks": webhooks.of(active, settings),

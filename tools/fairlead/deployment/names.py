@@ -27,6 +27,13 @@ Lease."""
 ACCESS = "fairlead-access"
 """The Deployment that carries out transient role bindings, its service account and Lease, and the
 guard of these bindings."""
+ACCESS_ENDS = "fairlead-access-ends"
+"""The Deployment that ends what `fairlead-access` did not end, and its service account."""
+TRANSIENT_LABEL = "access.fairlead.dev/transient"
+"""The label of all bindings that come of transient ones; its value is `true`. Nobody else may set
+it (86-access.yaml.j2), so that a list of these holds no object that somebody else has sized."""
+UNTIL_ANNOTATION = "access.fairlead.dev/valid-until"
+"""The annotation of these bindings with their end."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
 POLICIES = "fairlead-policies"

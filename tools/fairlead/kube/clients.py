@@ -10,6 +10,8 @@ the first request, and keep them in a file that anyone can predict.
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,12 +30,15 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.json_numbers import number
 from fairlead.kube import api_paths, configurations, discovery
 from fairlead.kube.discovery import Kind
-from fairlead.kube.errors import ApiServerError, Refused, Unreachable
+from fairlead.kube.errors import ApiServerError, NotServed, Refused, TooLarge, Unreachable
 from fairlead.kube.responses import Response
+
+log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "fairlead"
 Timeout = float | tuple[float, float]
@@ -54,6 +59,10 @@ _OPERATIONS = "application/json-patch+json"
 # The last type is for servers that cannot reduce an object to its metadata.
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+_CHUNK = 65536
+"""Bytes that are read at once."""
+_HEAD = 16384
+"""Bytes that hold all of a list before its first object, and that object's name."""
 
 
 class _Client(client.ApiClient):
@@ -125,20 +134,23 @@ class Objects:
         user: str = "",
         timeout: Timeout = TIMEOUT,
         page: int | None = None,
+        most: int | None = None,
         turn: Callable[[], None] = lambda: None,
     ) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod that this process runs in, and sends
         nothing yet. Raises UsageError.
 
         All requests are made in the name of `user`, if there is one. `page` is the number of
-        objects in one page of a list, by default PAGE. `turn` is called before each request and at
-        each event of a watch.
+        objects in one page of a list, by default PAGE. `most` is the number of bytes of one answer
+        or one event of a watch that are read, by default all: users write objects of megabytes.
+        `turn` is called before each request and at each event of a watch.
         """
         self._kubeconfig = kubeconfig
         self._field_manager = field_manager
         self._user = user
         self._timeout = timeout
         self._page = page or PAGE
+        self._most = most
         self._turn = turn
         self._lock = Lock()
         self._api = self._connected()
@@ -182,13 +194,16 @@ class Objects:
         accept: str = JSON,
         content_type: str = JSON,
         timeout: Timeout | None = None,
+        most: int | None = None,
         action: str = "",
     ) -> dict[str, Any]:
         """The object or list that the API server answers. `manager` is the field manager of a
-        change; `action` begins the message of an error.
+        change; `most` is the number of bytes to read, by default the client's; `action` begins the
+        message of an error.
 
         Raises ApiServerError: for example with status 404 if there is no such object, and 409 if a
-        patch names another resourceVersion than the object has.
+        patch names another resourceVersion than the object has. Raises TooLarge if the answer is
+        longer.
         """
         action = action or f"{method} {path}"
         answer = self._accepted(
@@ -201,7 +216,7 @@ class Objects:
             action=action,
         )
         try:
-            value = json.loads(answer.data, parse_float=number)
+            value = json.loads(_read(answer, most or self._most, action), parse_float=number)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ApiServerError(
                 f"{action}: the API server's answer cannot be read: {error}"
@@ -209,6 +224,22 @@ class Objects:
         if not isinstance(value, dict):
             raise ApiServerError(f"{action}: the API server's answer is not an object")
         return value
+
+    def send(
+        self, method: str, path: str, body: Any = None, *, manager: str, content_type: str = JSON
+    ) -> None:
+        """Make a change whose answer nobody needs, so that its size does not matter. Raises
+        ApiServerError.
+        """
+        self._accepted(
+            method,
+            path,
+            {"fieldManager": manager},
+            {"Accept": JSON, "Content-Type": content_type},
+            body,
+            timeout=None,
+            action=f"{method} {path}",
+        ).drain_conn()
 
     def collection(
         self,
@@ -223,18 +254,24 @@ class Objects:
         resourceVersion, before the objects of the last page.
 
         `selector` has a labelSelector, a fieldSelector or both. Each object has its apiVersion and
-        kind, as in a watch. Raises ApiServerError.
+        kind, as in a watch. A page that is too large is asked for again with half of the objects,
+        and an object that is too large by itself is left out with a line in the log. Raises
+        ApiServerError.
         """
         action = action or f"GET {path}"
-        query = {"limit": str(self._page), **selector}
+        query, size = dict(selector), self._page
+        accept = _METADATA_LIST if metadata_only else JSON
         while True:
-            page = self.call(
-                "GET",
-                path,
-                query=query,
-                accept=_METADATA_LIST if metadata_only else JSON,
-                action=action,
-            )
+            try:
+                page = self.call(
+                    "GET", path, query={"limit": size, **query}, accept=accept, action=action
+                )
+            except TooLarge:
+                if size > 1:
+                    size //= 2
+                    continue
+                page = self._passing_over(path, query, action)
+            size = min(self._page, size * 2)
             metadata = page.get("metadata") or {}
             if "resourceVersion" not in metadata or not isinstance(page.get("items") or [], list):
                 raise ApiServerError(f"{action}: the API server's answer is not a list")
@@ -247,6 +284,35 @@ class Objects:
             if not metadata.get("continue"):
                 return
             query["continue"] = metadata["continue"]
+
+    def _passing_over(self, path: str, query: Mapping[str, Any], action: str) -> dict[str, Any]:
+        """The page with the next object, but without it. In a list of metadata, API servers write
+        what concerns the page before the objects, so that its beginning suffices.
+        """
+        answer = self._accepted(
+            "GET",
+            path,
+            {**query, "limit": 1},
+            {"Accept": _METADATA_LIST},
+            timeout=None,
+            action=action,
+        )
+        try:
+            beginning = answer.read(_HEAD)
+            answer.close()
+            head, _, item = beginning.partition(b',"items":[')
+            page = json.loads(head + b"}")
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise ApiServerError(
+                f"{action}: an object is too large, and cannot be passed over: {error}"
+            ) from error
+        log.warning(
+            "%s: %s is left out, as it has more than %s bytes",
+            action,
+            _first_name(item),
+            self._most,
+        )
+        return dict(page)
 
     def events(
         self,
@@ -282,7 +348,7 @@ class Objects:
         )
         on_open()
         try:
-            for line in _lines(answer):
+            for line in _lines(answer, self._most):
                 self._turn()
                 event = json.loads(line, parse_float=number)
                 if event["type"] == "ERROR":
@@ -473,7 +539,7 @@ class Objects:
                 self._served[api_version, kind_served.name] = kind_served
         resource = self._served.get((api_version, kind))
         if resource is None:
-            raise Refused(action, 404, None, "it does not serve this kind of object")
+            raise NotServed(action)
         scope = namespace if resource.namespaced else None
         return api_paths.joined(api_version, scope, resource.plural, name)
 
@@ -565,8 +631,40 @@ def _dry(dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
-def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    unfinished = b""
-    for chunk in answer.stream(65536, decode_content=False):
+def _read(answer: urllib3.BaseHTTPResponse, most: int | None, action: str) -> bytes:
+    """The body. Raises TooLarge if it has more than `most` bytes, without reading them all."""
+    if most is None:
+        return answer.data
+    if int(answer.headers.get("Content-Length") or 0) <= most:
+        body = answer.read(most + 1)
+        if len(body) <= most:
+            answer.drain_conn()  # gives the connection back
+            return body
+    answer.close()
+    raise TooLarge(f"{action}: the API server's answer has more than {most} bytes")
+
+
+def _lines(answer: urllib3.BaseHTTPResponse, most: int | None) -> Iterator[bytes]:
+    """Each line of a watch but those of more than `most` bytes."""
+    unfinished, too_long = b"", False
+    for chunk in answer.stream(_CHUNK, decode_content=False):
         *lines, unfinished = (unfinished + chunk).split(b"\n")
+        if too_long and lines:
+            del lines[0]  # its end
+            too_long = False
         yield from filter(None, lines)
+        if most and len(unfinished) > most and not too_long:
+            name = _first_name(unfinished[:_HEAD])
+            log.warning("a change of %s is left out, as it has more than %s bytes", name, most)
+            too_long = True
+        if too_long:
+            unfinished = b""
+
+
+def _first_name(text: bytes) -> str:
+    """The namespace and the name in the beginning of an object, for the log."""
+    matches = (
+        re.search(rb'"%b":"([^"\\]{1,253})"' % field, text) for field in (b"namespace", b"name")
+    )
+    names = [match[1].decode(errors="replace") for match in matches if match]
+    return texts.printable("/".join(names)) or "an object"

@@ -28,6 +28,10 @@ class ApiServerError(FairleadError):
         return self.status == 410
 
 
+class TooLarge(ApiServerError):
+    """An answer has more bytes than its reader takes."""
+
+
 class Unreachable(ApiServerError):
     """The API server gave no answer."""
 
@@ -51,6 +55,14 @@ class Refused(ApiServerError):
         super().__init__(
             f"{action}: the API server says {status}: {message}", status, message=message
         )
+
+
+class NotServed(Refused):
+    """The API server does not have the kind of an object."""
+
+    def __init__(self, action: str) -> None:
+        """`action` says what was attempted."""
+        super().__init__(action, 404, None, "it does not serve this kind of object")
 
 
 def _message(body: str | bytes | None) -> str:

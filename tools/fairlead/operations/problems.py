@@ -62,13 +62,24 @@ def of_sidecars(
 
 
 def of_access(
-    controllers: Sequence[Mapping[str, Any]], deployment: Mapping[str, Any] | None
+    controllers: Sequence[Mapping[str, Any]],
+    deployment: Mapping[str, Any] | None,
+    ends: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
     """Controllers of access that are missing though there is the Deployment, are not healthy, or of
-    which none works.
+    which none works; and `ends`, the Deployment of what ends access beside them, without a pod.
     """
     if deployment and not controllers:
-        yield "no controller of access runs: nothing begins, and what has begun does not end"
+        yield "no controller of access runs: nothing begins, and what has begun ends 30 s late"
+    if (
+        ends
+        and ends["spec"].get("replicas")
+        and not (ends.get("status") or {}).get("readyReplicas")
+    ):
+        yield (
+            f"no pod of the Deployment {ends['metadata']['name']} is ready: while the controller "
+            "of access is down, nothing ends"
+        )
     for controller in controllers:
         if not controller["healthy"]:
             reasons = "; ".join(controller["reasons"])

@@ -4,8 +4,10 @@ before they go."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
+from fairlead.access import bindings
 from fairlead.access.bindings import (
     EFFECTIVE,
     GROUP,
@@ -23,7 +25,10 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deployed_state
+from fairlead.settings.access import Access
 
+_SHOWN = 5
+"""Transient bindings that a sentence names."""
 _DEADLINE = 60.0
 """Seconds within which one works: one that takes over from a killed one waits for 8 s."""
 
@@ -56,18 +61,46 @@ def until_one_works(cluster: Cluster, *, progress: Progress) -> None:
     progress.finish("access", "its controller works")
 
 
+def outside(objects: clients.Objects, settings: Access) -> list[str]:
+    """A sentence about the access in force by roles that the settings do not name (any more): it
+    goes on until its end, and whoever narrows the list may mean to end it.
+    """
+    if settings.every_role:
+        return []
+    left = [
+        parent
+        for kind in KINDS
+        for parent in _parents(objects, kind)
+        if _is_effective(parent) and parent["spec"]["roleRef"]["name"] not in settings.roles
+    ]
+    if not left:
+        return []
+    shown = [
+        f"{bindings.subjects(parent['spec'])} {bindings.role(parent['spec']['roleRef'])} until "
+        f"{parent['spec']['validUntil']} by {_name(parent)}"
+        for parent in left[:_SHOWN]
+    ]
+    more = [f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
+    first = left[0]["metadata"]
+    place = f" -n {first['namespace']}" if first.get("namespace") else ""
+    return [
+        texts.printable(
+            f"access.roles leaves out roles that are given, and these stay until their end: "
+            f"{'; '.join([*shown, *more])}. To end one now, run `fairlead access revoke "
+            f"{first['name']}{place}`"
+        )
+    ]
+
+
 def require_ended(objects: clients.Objects) -> None:
     """Raises UsageError if somebody has transient access, which nothing would end any more without
     its controller.
     """
     effective = [
-        parent["metadata"]
-        for kind in KINDS
-        for parent in _parents(objects, kind)
-        if condition(parent, EFFECTIVE).get("status") == "True"
+        parent for kind in KINDS for parent in _parents(objects, kind) if _is_effective(parent)
     ]
     if effective:
-        first = "/".join(filter(None, (effective[0].get("namespace"), effective[0]["name"])))
+        first = _name(effective[0])
         suffix = ", ..." if len(effective) > 1 else ""
         raise UsageError(
             f"access: {texts.counted(len(effective), 'transient binding')} ({first}{suffix}) would "
@@ -96,16 +129,38 @@ def end_all(objects: clients.Objects, *, progress: Progress) -> None:
             )
 
 
+def _is_effective(parent: Mapping[str, Any]) -> bool:
+    return condition(parent, EFFECTIVE).get("status") == "True"
+
+
+def _name(parent: Mapping[str, Any]) -> str:
+    metadata = parent["metadata"]
+    return "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+
+
+def has_kinds(objects: clients.Objects) -> bool:
+    """Whether the cluster has the kinds of transient access, as far as the user may know."""
+    return any(_has(objects, kind) for kind in KINDS)
+
+
+def _has(objects: clients.Objects, kind: Kind) -> bool:
+    # Without this look, the client would read all that the API server serves again.
+    name = f"{kind.parents.name}.{kind.parents.group}"
+    try:
+        definition = objects.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
+    except Refused as error:
+        if error.status not in (403, 404):
+            raise
+        return False
+    return definition is not None
+
+
 def _parents(objects: clients.Objects, kind: Kind) -> list[dict[str, Any]]:
     """The transient bindings of a kind; none if the cluster does not have the kind, or if the user
     may not read that.
     """
-    name = f"{kind.parents.name}.{kind.parents.group}"
     try:
-        # Without this look, the client would read all that the API server serves again.
-        if objects.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name) is None:
-            return []
-        return objects.list(f"{GROUP}/{VERSION}", kind.parent, None)
+        return objects.list(f"{GROUP}/{VERSION}", kind.parent, None) if _has(objects, kind) else []
     except Refused as error:
         if error.status not in (403, 404):
             raise

@@ -25,7 +25,8 @@ class Access(Strict):
     the roles that the controller may bind at all. If there are `approvers`, access begins only when
     a member of one of these groups has approved it. With `recheck`, access begins only if the
     requester may still bind the role then. `controller` is the user that carries the decisions
-    out.
+    out. With `requests_by_service_accounts`, service accounts may ask for access that has to be
+    approved.
     """
 
     longest: Duration = "30d"
@@ -33,11 +34,17 @@ class Access(Strict):
     approvers: list[Group] = []
     recheck: bool = True
     controller: User = OWN_CONTROLLER
+    requests_by_service_accounts: bool = False
 
     @property
     def longest_seconds(self) -> int:
         """The longest window, in seconds."""
         return int(durations.parse(self.longest).total_seconds())
+
+    @property
+    def every_role(self) -> bool:
+        """Whether any role may be given."""
+        return ANY_ROLE in self.roles
 
     @property
     def own_controller(self) -> bool:

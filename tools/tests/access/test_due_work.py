@@ -68,6 +68,27 @@ def test_what_is_due_comes_before_what_was_put_later(stop: Event) -> None:
     assert [done.get(timeout=LIMIT), done.get(timeout=LIMIT)] == [A, B]
 
 
+def test_what_is_due_for_many_of_a_namespace_delays_another_by_one(stop: Event) -> None:
+    done: Queue[Key] = Queue()
+    table = DueWork("testing", lambda key: done.put(key), threads=1, longest=1.0)
+    now = time.time_ns()
+    many = [("crowd", str(number)) for number in range(1_000)]
+    for number, key in enumerate(many):
+        table.put(key, now - SECOND + number)
+    table.put(A, now)
+    table.put(B, now)
+    table.run(stop)
+    assert [done.get(timeout=LIMIT) for _ in range(4)] == [many[0], A, many[1], B]
+
+
+def test_times_that_hold_no_more_are_not_kept() -> None:
+    table = DueWork("testing", lambda _: None, threads=1, longest=1.0)
+    for number in range(100_000):
+        table.put(A, HOUR * 10**6 - number)
+    assert len(table) == 1
+    assert len(table._heap) < 2_000
+
+
 def test_a_clock_that_is_set_forward_makes_work_due(stop: Event, clock: Clock) -> None:
     done: Queue[Key] = Queue()
     table = DueWork("testing", lambda key: done.put(key), threads=2, longest=1.0)

@@ -10,6 +10,7 @@ from rendering import every, render
 from fairlead.deployment import access, manifests, names, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import POLICY_WEBHOOK
+from fairlead.operations import drift
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import access as settings_access
 from fairlead.settings.models import Settings
@@ -251,11 +252,35 @@ def test_the_controller_of_access_may_bind_what_the_settings_name_and_no_more() 
     assert "subjectaccessreviews" not in str(rights({"recheck": False}))
 
 
+def test_what_ends_access_beside_the_controller_may_list_and_delete_bindings_alone() -> None:
+    objects = every({"access": {"roles": ["*"]}})
+    (binding,) = [
+        manifest
+        for (kind, _), manifest in objects.items()
+        if kind in ("RoleBinding", "ClusterRoleBinding")
+        and any(each["name"] == names.ACCESS_ENDS for each in manifest.get("subjects") or ())
+    ]
+    rules = objects["ClusterRole", binding["roleRef"]["name"]]["rules"]
+    assert {tuple(rule["resources"]): rule["verbs"] for rule in rules} == {
+        ("rolebindings", "clusterrolebindings"): ["list", "delete"],
+        ("events",): ["create"],
+    }
+
+
+def test_each_process_of_access_has_the_limit_that_tests_keep_it_to() -> None:
+    objects = every({"access": True})
+    for name, mebibytes in access.MEMORY.items():
+        (container,) = objects["Deployment", name]["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["limits"] == {"memory": f"{mebibytes}Mi"}
+
+
 def test_what_a_deployment_without_the_controller_deletes_is_what_one_with_it_has() -> None:
     def own(access: object) -> set[tuple[str, str]]:
         return set(every({"access": access}))
 
     elsewhere = own({"controller": "system:serviceaccount:metacontroller:metacontroller"})
-    assert own(True) - elsewhere == {(kind, name) for _, kind, name, _ in access.OBJECTS}
+    # Guards go as superseded.
+    ours = {each for each in own(True) - elsewhere if each[0] not in drift.GUARDS}
+    assert ours == {(kind, name) for _, kind, name, _ in access.OBJECTS}
     account = settings_access.OWN_CONTROLLER.split(":")
     assert account[2:] == [names.NAMESPACE, names.ACCESS]

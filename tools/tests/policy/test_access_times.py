@@ -9,7 +9,7 @@ from typing import Any
 import access_oracle
 import pytest
 from examples import collected
-from hypothesis import strategies as st
+from time_texts import GOOD, ODDITIES, broken, legal, out_of_range
 
 from fairlead.opa import cli
 from fairlead.policy.policy_set import PolicySet
@@ -46,55 +46,6 @@ waits := [seconds |
 ]
 """  # noqa: E501
 _TO_1970 = 719528 * 86400
-
-two = st.integers(0, 70).map("{:02}".format)
-years = st.sampled_from([0, 1, 4, 100, 400, 1677, 1678, 1900, 1969, 1970, 2000, 2024, 2026, 2100])
-fractions = st.none() | st.text("0123456789", min_size=1, max_size=30) | st.sampled_from(["0", "5"])
-zones = st.sampled_from(["Z", "z", "+00:00", "-00:00", "+23:59", "-23:59", "+24:00", "+05:30", ""])
-
-
-def spelled(parts: tuple[Any, ...]) -> str:
-    year, month, day, between, hour, minute, second, fraction, zone = parts
-    after = "" if fraction is None else f".{fraction}"
-    return f"{year:04}-{month:02}-{day:02}{between}{hour:02}:{minute:02}:{second:02}{after}{zone}"
-
-
-legal = st.tuples(
-    years | st.sampled_from([2262, 2263, 9999]) | st.integers(0, 9999),
-    st.integers(1, 12),
-    st.integers(1, 31) | st.sampled_from([28, 29, 30, 31]),
-    st.sampled_from("TTTt"),
-    st.integers(0, 23) | st.sampled_from([0, 23]),
-    st.integers(0, 59),
-    st.integers(0, 59) | st.sampled_from([0, 59]),
-    fractions,
-    zones | st.tuples(st.sampled_from("+-"), two, two).map(lambda z: f"{z[0]}{z[1]}:{z[2]}"),
-).map(spelled)
-broken = st.tuples(
-    legal, st.integers(0, 40), st.sampled_from(["", "0", "9", " ", "x", "\n", ":"])
-).map(lambda change: change[0][: change[1]] + change[2] + change[0][change[1] + 1 :])
-out_of_range = st.tuples(
-    st.integers(0, 12000),
-    st.integers(0, 14),
-    st.integers(0, 33),
-    st.sampled_from("T _"),
-    st.integers(0, 25),
-    st.integers(0, 61),
-    st.integers(0, 61),
-    fractions,
-    zones,
-).map(spelled)
-ODDITIES = [
-    *("", "Z", "2026-11-21", "2026-11-21T20:44:36", "2026-11-21T20:44:36.Z", "20261121T204436Z"),
-    *("2026-11-21T20:44Z", "2026-11-21T20:44:36+0100", "2026-11-21T20:44:36Z\n", "now"),
-    *("2026-06-30T23:59:60Z", "2026-02-29T00:00:00Z", "1900-02-29T00:00:00Z"),
-    *("٢٠٢٦-11-21T20:44:36Z", "2026-11-21T20:44:36,5Z", "+2026-11-21T20:44:36Z"),
-]
-GOOD = [
-    *("0000-01-01T00:00:00Z", "0000-02-29T00:00:00Z", "0000-01-01T00:00:00+23:59"),
-    *("9999-12-31T23:59:59.999999999999Z", "9999-12-31T23:59:59-23:59", "2000-02-29T12:00:00Z"),
-    *("2262-04-11T23:47:16.854775807Z", "2262-04-11T23:47:16.854775808Z", "2026-01-01t00:00:00z"),
-]
 
 
 def asked(query: str, **data: Any) -> Any:

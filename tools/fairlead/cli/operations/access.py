@@ -15,8 +15,8 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import durations
-from fairlead.common.errors import UsageError
+from fairlead.common import durations, texts
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.demos import access as demo_access
 from fairlead.operations import up
 from fairlead.settings.access import Access
@@ -28,7 +28,7 @@ _EVENTS = ("time", "namespace", "name", "event", "message")
 _namespace = click.option(
     "-n", "--namespace", help="The namespace.  [default: the whole cluster]", default=""
 )
-_binding = click.argument("binding", metavar="NAME")
+_binding = click.argument("binding", metavar="BINDING")
 
 
 @click.group()
@@ -90,9 +90,11 @@ def grant(
     target: registry.Target,
     output: str,
 ) -> None:
-    """Give a role for a while. The transient binding gets this NAME, and so does the binding.
+    """Give a role for a while. The transient binding is named BINDING, and so is the binding.
 
     You need the right to bind the role. Without --namespace, the role holds in the whole cluster.
+
+    Exit code: 1 if it is clear at once that it gives no access.
     """
     if bool(clusterrole) == bool(role):
         raise UsageError("give one role: --clusterrole NAME, or --role NAME with --namespace")
@@ -109,7 +111,14 @@ def grant(
         reason,
         needs_approval,
     )
-    _emit(requests.grant(registry.find(target).objects(), request), output)
+    objects = registry.find(target).objects()
+    line = requests.grant(objects, request)
+    settled, failure = requests.settled(objects, request.key)
+    _emit(settled or line, output)
+    if failure:
+        raise FairleadError(f"{binding} gives no access: {failure}")
+    if settled is None:
+        out.note("no controller has decided about it yet: `fairlead status` says whether one works")
 
 
 @command.command()
@@ -146,7 +155,7 @@ def history(namespace: str | None, target: registry.Target, output: str) -> None
     for an hour.
     """
     lines = requests.history(registry.find(target).objects(), namespace)
-    rows = [{**line, "time": _local(line["time"])} for line in lines]
+    rows = [_event(line) for line in lines]
     out.emit(lines, output, out.rows(None, _EVENTS, rows))
 
 
@@ -178,7 +187,7 @@ def demo(name: str, output: str) -> None:
         title = f"What {demo_access.SUBJECT} may do, by seconds from the beginning of the window"
         out.rows(title, ("second", "listPods", "left", "status"), cells, styles)(console)
         console.print()
-        events = [{**line, "time": _local(line["time"])} for line in history]
+        events = [_event(line) for line in history]
         out.rows("History", ("time", "event", "message"), events)(console)
 
     out.emit({"seconds": rows, "history": history}, output, draw)
@@ -192,13 +201,27 @@ def _emit(line: dict[str, Any], output: str) -> None:
 def _shown(line: dict[str, Any]) -> dict[str, Any]:
     """A line as people read it."""
     first, *further = line["subjects"]
+    return _printable(
+        {
+            **line,
+            "subjects": f"{first} and {len(further)} more" if further else first,
+            "from": _local(line["validFrom"]),
+            "until": _local(line["validUntil"]),
+            "left": _left(line["left"]),
+            "effective": "yes" if line["effective"] else "no",
+        }
+    )
+
+
+def _event(line: dict[str, Any]) -> dict[str, Any]:
+    return _printable({**line, "time": _local(line["time"])})
+
+
+def _printable(line: dict[str, Any]) -> dict[str, Any]:
+    """The line without what would begin a row of its own, or turn one round: users write parts."""
     return {
-        **line,
-        "subjects": f"{first} and {len(further)} more" if further else first,
-        "from": _local(line["validFrom"]),
-        "until": _local(line["validUntil"]),
-        "left": _left(line["left"]),
-        "effective": "yes" if line["effective"] else "no",
+        column: texts.printable(value) if isinstance(value, str) else value
+        for column, value in line.items()
     }
 
 
@@ -250,6 +273,6 @@ def _time(text: str | None) -> datetime:
     if text is None:
         return datetime.now(UTC)
     try:
-        return datetime.fromisoformat(text).astimezone()
+        return instants.written(text)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"--from: {text!r} is not a time such as 2026-11-24T09:00") from error
+        raise UsageError(f"--from: {error}") from error

@@ -30,6 +30,7 @@ from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
+    ACCESS_ENDS,
     NAMESPACE,
     PYTHON_ENGINE,
     TLS_SECRET,
@@ -169,9 +170,8 @@ class EmbeddedCluster(RememberingCluster):
         running = self.servers()
         if ACCESS not in running:
             return []
-        replica, server = self._access_server()
-        url = f"https://{server.address}"
-        return [Server(url, replica.ca, running[ACCESS]["pid"], ACCESS)]
+        url = f"https://{self._access_server(ACCESS).address}"
+        return [Server(url, self._replicas()[0].ca, running[ACCESS]["pid"], ACCESS)]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
@@ -253,7 +253,7 @@ class EmbeddedCluster(RememberingCluster):
         """Stop every OPA, proxy and sidecar, and what else decides or leads to it. Raises
         FairleadError.
         """
-        self._stop_servers([ACCESS, _SERVE, *self._of_opa(), KUBELET])
+        self._stop_servers([ACCESS, ACCESS_ENDS, _SERVE, *self._of_opa(), KUBELET])
 
     def _of_opa(self) -> list[str]:
         """The names of all servers that may run with OPA, in the order in which to stop them."""
@@ -344,30 +344,35 @@ class EmbeddedCluster(RememberingCluster):
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
     def _serve_access(self, settings: Settings, progress: Progress) -> None:
-        """Run `fairlead controller` if the settings want it, beside the first OPA."""
+        """Run `fairlead controller` if the settings want it, beside the first OPA, and what ends
+        access while it cannot.
+        """
         if not (settings.access and settings.access.own_controller):
-            self._stop_servers([ACCESS])
+            self._stop_servers([ACCESS, ACCESS_ENDS])
             return
-        replica, server = self._access_server()
-        kubeconfig = self.path / "access.kubeconfig"
-        argv = server.argv(settings.access, self.webhook_url(self.sidecar), kubeconfig)
-        if not self._runs(ACCESS, argv, {}):
-            self.service_account_kubeconfig(NAMESPACE, ACCESS, kubeconfig)
-        self._run(
-            ACCESS,
-            argv,
-            progress,
-            ready=server.probe.url,
-            ca=replica.ca,
-            probe=server.probe,
-            deadline=server.probe.startup,
-        )
+        paths = {name: self.path / f"{name}.kubeconfig" for name in (ACCESS, ACCESS_ENDS)}
+        controller, ends = self._access_server(ACCESS), self._access_server(ACCESS_ENDS)
+        opa_url = self.webhook_url(self.sidecar)
+        for name, server, argv in (
+            (ACCESS, controller, controller.controller(settings.access, opa_url, paths[ACCESS])),
+            (ACCESS_ENDS, ends, ends.ends(paths[ACCESS_ENDS])),
+        ):
+            if not self._runs(name, argv, {}):
+                self.service_account_kubeconfig(NAMESPACE, name, paths[name])
+            self._run(
+                name,
+                argv,
+                progress,
+                ready=server.probe.url,
+                ca=self._replicas()[0].ca,
+                probe=server.probe,
+                deadline=server.probe.startup,
+            )
 
-    def _access_server(self) -> tuple[Replica, access_server.AccessServer]:
-        """The first OPA, and the controller beside it."""
+    def _access_server(self, name: str) -> access_server.AccessServer:
+        """The controller of this name, beside the first OPA."""
         replica, *_ = self._replicas()
-        port = self._port_of(ACCESS)
-        return replica, access_server.planned(self._access_folder, replica, port)
+        return access_server.planned(self._access_folder, replica, self._port_of(name))
 
     @property
     def _access_folder(self) -> Path:

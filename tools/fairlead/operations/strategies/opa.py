@@ -208,6 +208,7 @@ class Opa:
         access = new.policies.settings.access
         if access and access.own_controller:
             transient_access.until_one_works(operation.cluster, progress=operation.progress)
+            return transient_access.outside(operation.objects, access)
         return []
 
     def _enforce_changes(self, new: Revision, former: Revision) -> list[str]:

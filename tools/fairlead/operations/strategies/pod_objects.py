@@ -21,7 +21,8 @@ from fairlead.deployment.names import (
     scoped_secret,
 )
 from fairlead.deployment.sidecars import Sidecar
-from fairlead.operations import deployed_state, drift
+from fairlead.kube import clients
+from fairlead.operations import deployed_state, drift, transient_access
 from fairlead.operations.strategies.base import Key, Operation, Revision, key_of
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
@@ -65,8 +66,23 @@ def revision(
         webhook_url=cluster.webhook_url(sidecar),
         sidecar=sidecar,
     )
+    objects += _of_access(cluster.objects(), policies)
     (manifest,) = (entry for entry in objects if entry["metadata"]["name"] == POLICIES)
     return Revision(policies, manifest, objects)
+
+
+def _of_access(objects: clients.Objects, policies: PolicySet) -> list[dict[str, Any]]:
+    """The objects of transient access that depend on what the API server has."""
+    if policies.settings.access is None:
+        off = transient_access.has_kinds(objects)
+        return manifests.render_access(policies, access.OFF) if off else []
+    return manifests.render_access(policies, access.REQUESTER) if _mutates(objects) else []
+
+
+def _mutates(objects: clients.Objects) -> bool:
+    """Whether the API server has MutatingAdmissionPolicies."""
+    _, kind, _, _ = access.REQUESTER_OBJECTS[-1]
+    return objects.serves({"apiVersion": access.ADMISSION, "kind": kind})
 
 
 def superfluous(operation: Operation, new: Revision, present: Credentials) -> list[Key]:
@@ -82,6 +98,9 @@ def superfluous(operation: Operation, new: Revision, present: Credentials) -> li
         keys.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
     if ACCESS not in deployments:
         keys += access.OBJECTS
+    requester = access.REQUESTER_OBJECTS if _mutates(operation.objects) else ()
+    rendered = {key_of(item) for item in new.objects}
+    keys += [key for key in (*access.OFF_OBJECTS, *requester) if key not in rendered]
     keys += [
         ("v1", "Secret", scoped_secret(scope), NAMESPACE)
         for scope in SCOPES

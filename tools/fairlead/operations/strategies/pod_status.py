@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
-from fairlead.deployment.names import ACCESS, NAMESPACE, OPA_ENGINE, TLS_SECRET
+from fairlead.deployment.names import ACCESS, ACCESS_ENDS, NAMESPACE, OPA_ENGINE, TLS_SECRET
 from fairlead.kube import clients
 from fairlead.operations import (
     bundle_following,
@@ -37,7 +37,9 @@ def describe(
     access = transient_access.controllers(cluster)
     policies = _policies(objects, config_map, states, by_opa=by_opa)
     followed = bundle_following.followed(objects)
-    deployment = objects.get("apps/v1", "Deployment", ACCESS, NAMESPACE)
+    of_access = [
+        objects.get("apps/v1", "Deployment", name, NAMESPACE) for name in (ACCESS, ACCESS_ENDS)
+    ]
     noun = "OPA" if by_opa else "server in Python"
     return Description(
         engine=cluster.sidecar.engine,
@@ -59,7 +61,7 @@ def describe(
         problems=[
             *problems.of_opas(states, _expected_opas(objects), noun),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
-            *problems.of_access(access, deployment),
+            *problems.of_access(access, *of_access),
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
             *problems.of_policies(policies),
             *problems.of_bundles(followed, config_map),
