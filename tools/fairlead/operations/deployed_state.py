@@ -33,8 +33,6 @@ from fairlead.policy import bundles
 from fairlead.settings.models import Certificates
 from fairlead.settings.services import SCOPES
 
-_DIFFER = "has workers that do not have the revision of the others yet"
-
 
 @dataclass(frozen=True)
 class Served:
@@ -45,8 +43,8 @@ class Served:
     many seconds ago that is, by OPA's own clock. Both are None if nobody has confirmed any, or if
     OPA cannot be reached: `error` says why.
 
-    Of a server in Python, `trouble` says why it is not ready, or why it has no revision, and
-    `rejected` which policies it cannot use: {revision, error}.
+    Of a server in Python, `trouble` says why it is not ready, and `rejected` which policies it
+    cannot use: {revision, error}.
     """
 
     opa: OpaServer
@@ -132,12 +130,12 @@ def _of_bundle(api: OpaApi) -> str | None:
 def _of_python(server: OpaServer) -> Served:
     try:
         report = _fetched(f"{server.url}/health/ready", server.ca)
-        ready, revision = report["status"] == "ok", report.get("revision")
+        ready, trouble = report["status"] == "ok", str(report["status"])
         return Served(
             server,
             ready,
-            revision,
-            trouble=(None if revision else _DIFFER) if ready else str(report["status"]),
+            report.get("revision"),
+            trouble=None if ready else trouble,
             rejected=report.get("rejected"),
         )
     except (FairleadError, KeyError) as error:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.common import texts
-from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, PYTHON_ENGINE
 from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.disabled_intents import Disabled
@@ -19,6 +19,10 @@ from fairlead.pki import certificates
 STALE = 90.0
 """Seconds after which unconfirmed data are a problem; with watches of a minute, data are up to 70 s
 old."""
+_NO_REVISION = {
+    OPA_ENGINE: "serves no policies of Fairlead",
+    PYTHON_ENGINE: "has workers that do not have the revision of the others yet",
+}
 _SHOWN = 5
 """The number of names of a list that are shown."""
 
@@ -35,7 +39,7 @@ def of_opas(states: Sequence[Served], replicas: int, noun: str = "OPA") -> Itera
         elif not state.ready:
             yield f"{_opa(state)} is not Ready; {state.trouble or _age(state)}"
         elif state.revision is None:
-            yield f"{_opa(state)} {state.trouble or 'serves no policies of Fairlead'}"
+            yield f"{_opa(state)} {_NO_REVISION[state.opa.engine]}"
     revisions = sorted({state.revision for state in states if state.revision})
     if len(revisions) > 1:
         yield f"{noun}s serve different revisions: {', '.join(revisions)}"

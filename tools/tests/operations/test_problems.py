@@ -41,8 +41,8 @@ def test_opas_that_are_missing_unready_silent_empty_or_different_are_told() -> N
     silent = replace(GOOD, ready=False, revision=None, confirmed=None, age=None, error="timed out")
     assert of(silent) == ["opa-0 cannot be asked: timed out"]
     assert of(replace(GOOD, revision=None)) == ["opa-0 serves no policies of Fairlead"]
-    starting = replace(GOOD, revision=None, trouble="has workers that start")
-    assert of(starting) == ["opa-0 has workers that start"]
+    starting = replace(GOOD, opa=replace(GOOD.opa, engine="python"), revision=None)
+    assert of(starting) == ["opa-0 has workers that do not have the revision of the others yet"]
     assert of(GOOD, replace(OTHER, revision="r2")) == ["OPAs serve different revisions: r1, r2"]
 
 
