@@ -124,6 +124,7 @@ class Sync(Sidecar):
                 else []
             ),
             *renewal(settings),
+            flags.ENABLE_IN_TIME,
             *_served(files, listen),
         ]
 
@@ -272,7 +273,8 @@ def keeper(files: Files, settings: Settings, listen: str, *, roll_out: bool) -> 
     pods, as these do not read their CAs again.
     """
     rolling = [flags.ROLL_OUT] if roll_out else []
-    return ["keeper", *renewal(settings), *rolling, *_served(files, listen)]
+    served = _served(files, listen)
+    return ["keeper", *renewal(settings), *rolling, flags.ENABLE_IN_TIME, *served]
 
 
 def _served(files: Files, listen: str) -> list[str]:
