@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -40,7 +39,8 @@ def command(
     """Check and test policies. In a checkout of Fairlead without --policies: check, lint and test
     everything, on a real OPA and a real API server.
 
-    PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
+    PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails, 2 if a policy
+    cannot be read or compiled.
     """
     if policies_folder is None:
         if not laboratory.present():
@@ -50,6 +50,7 @@ def command(
     if steps or pytest_arguments:
         raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
     loaded = options.load_examples(settings_file, policies_folder)
-    results = [asdict(result) for result in policies.run(loaded, progress=out.plain())]
-    out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))
-    return int(not all(result["passed"] for result in results))
+    results = list(policies.run(loaded, progress=out.plain()))
+    rows = [result.row for result in results]
+    out.emit(rows, output, out.rows(None, ("step", "passed", "seconds", "detail"), rows))
+    return max(result.code for result in results)
