@@ -13,6 +13,7 @@ import pytest
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.distribution import contents
+from fairlead.opa.module_names import ModuleName
 from fairlead.operations import push
 from fairlead.policy import new_policy, policy_files, staging, usage, workspace
 from fairlead.policy.bundles import Bundle
@@ -131,4 +132,5 @@ def test_a_name_stays_in_merged_mappings(repository: Path) -> None:
     merged = {**own().modules, "more.rego": ""}
     assert merged["own_rule.own_rule.rego"]
     (name,) = [name for name in merged if name == "own_rule.own_rule.rego"]
+    assert isinstance(name, ModuleName)
     assert name.path == (policy_files.paths(own().settings)[1] / "own_rule" / "own_rule.rego")
