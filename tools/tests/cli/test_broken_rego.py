@@ -44,6 +44,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     new_policy.policy("own-rule", folder / "policies")
     (folder / "fairlead.yaml").write_text("policies: [./policies]\n")
     (folder / "pod.yaml").write_text(POD)
+    (folder / "data.yaml").write_text("placement: {clusters: {}}\n")
     monkeypatch.chdir(folder)
     return folder
 
@@ -94,6 +95,10 @@ def fairlead(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("bundle", "build", "--output-file", "bundle.tar.gz"),
         ("verify", "--cases", "policies/own_rule/cases", "--engine", "opa"),
         ("test", "--policies", "policies"),
+        ("generate",),
+        ("render", "--engine", "cel"),
+        ("render", "--engine", "gatekeeper"),
+        ("place", "pod.yaml", "--data", "data.yaml", "--policies", "policies"),
     ],
     ids=" ".join,
 )

@@ -66,7 +66,8 @@ def of(program: Program) -> Recipe:
     """
     source = paths.root() / program.own if program.own else folder() / program.module
     text = yaml_files.read_text(source / "go.mod")
-    version = fairlead.__version__ if program.own else _required(text, program.package)
+    required = _required(text, program.package)
+    version = fairlead.__version__ if program.own else required[1] if required else None
     go = re.search(r"^go (\d[\d.]*)$", text, re.MULTILINE)
     if version is None or go is None:
         missing = f"require line for {program.package}" if version is None else "go line"
@@ -78,6 +79,17 @@ def of(program: Program) -> Recipe:
     return Recipe(
         program.module, source, version, numbers(go[1]), flags, f"{version}-{digest[:10]}"
     )
+
+
+def pinned(program: Program) -> tuple[str, str]:
+    """The Go module that holds the program's package, and its version without the leading v. Raises
+    InputError if its go.mod does not pin it.
+    """
+    source = folder() / program.module / "go.mod"
+    required = _required(yaml_files.read_text(source), program.package)
+    if required is None:
+        raise InputError(source, f"has no require line for {program.package}: restore it from git")
+    return required
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -104,10 +116,10 @@ def _sources(source: Path) -> str:
     return "\0".join(yaml_files.read_text(path) for path in (*sources, *source.glob("go.sum")))
 
 
-def _required(text: str, package: str) -> str | None:
-    """The version of the required module that holds `package`: the one with the longest path."""
+def _required(text: str, package: str) -> tuple[str, str] | None:
+    """The required module that holds `package`, the one with the longest path, and its version."""
     required = re.findall(r"^(?:require\s+|\s+)(\S+) v(\d\S+)(?: //.*)?$", text, re.MULTILINE)
     holding = [
         (path, version) for path, version in required if f"{package}/".startswith(f"{path}/")
     ]
-    return max(holding, key=lambda entry: len(entry[0]))[1] if holding else None
+    return max(holding, key=lambda entry: len(entry[0]), default=None)
