@@ -66,8 +66,7 @@ def of(program: Program) -> Recipe:
     """
     source = paths.root() / program.own if program.own else folder() / program.module
     text = yaml_files.read_text(source / "go.mod")
-    required = _required(text, program.package)
-    version = fairlead.__version__ if program.own else required[1] if required else None
+    version = fairlead.__version__ if program.own else _required(text, program.package)
     go = re.search(r"^go (\d[\d.]*)$", text, re.MULTILINE)
     if version is None or go is None:
         missing = f"require line for {program.package}" if version is None else "go line"
@@ -86,10 +85,10 @@ def pinned(program: Program) -> tuple[str, str]:
     InputError if its go.mod does not pin it.
     """
     source = folder() / program.module / "go.mod"
-    required = _required(yaml_files.read_text(source), program.package)
-    if required is None:
+    holding = _holding(yaml_files.read_text(source), program.package)
+    if holding is None:
         raise InputError(source, f"has no require line for {program.package}: restore it from git")
-    return required
+    return holding
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -116,7 +115,13 @@ def _sources(source: Path) -> str:
     return "\0".join(yaml_files.read_text(path) for path in (*sources, *source.glob("go.sum")))
 
 
-def _required(text: str, package: str) -> tuple[str, str] | None:
+def _required(text: str, package: str) -> str | None:
+    """The version of the required module that holds `package`."""
+    holding = _holding(text, package)
+    return holding[1] if holding else None
+
+
+def _holding(text: str, package: str) -> tuple[str, str] | None:
     """The required module that holds `package`, the one with the longest path, and its version."""
     required = re.findall(r"^(?:require\s+|\s+)(\S+) v(\d\S+)(?: //.*)?$", text, re.MULTILINE)
     holding = [
