@@ -282,7 +282,7 @@ spec:
 GPU = ("--namespace-labels", "agentpool=gpu")
 
 
-def reasons(folder: Path, manifest: str, *options: str, settings: str = OWN) -> dict[str, Any]:
+def reasons(folder: Path, manifest: str, *options: str, settings: str = OWN) -> Any:
     """The decision by settings of its own."""
     for name, text in (("fairlead.yaml", settings), ("object.yaml", manifest)):
         (folder / name).write_text(text)
