@@ -243,7 +243,11 @@ func (p *proxy) decideInTurn(
 		return
 	}
 	if decision.status != http.StatusOK && isAsked(r) {
-		p.refuse(w, r, http.StatusServiceUnavailable, decision.trouble(to))
+		status := decision.status
+		if status == http.StatusNotFound {
+			status = http.StatusServiceUnavailable // it comes to be there
+		}
+		p.refuse(w, r, status, decision.trouble(to))
 		return
 	}
 	if decision.status == http.StatusOK {

@@ -69,10 +69,10 @@ func TestAnAPIServerIsToldWhatToDoWhileThereIsNoDecision(t *testing.T) {
 		},
 		"hangs":      {fails(context.DeadlineExceeded), 502, "OPA did not answer in time: retry in a second"},
 		"other CAs":  {fails(fmt.Errorf("x509: unknown authority")), 502, "OPA does not answer: x509: unknown authority"},
-		"an error":   {answers(500, `{"code":"internal_error","message":"main.rego:7: conflict"}`), 503, "OPA cannot decide (status 500): main.rego:7: conflict"},
-		"a long one": {answers(500, `{"code":"x","message":"`+strings.Repeat("y", 9000)+`"}`), 503, "(status 500): " + strings.Repeat("y", 200)},
-		"no JSON":    {answers(500, `<html>`), 503, "OPA cannot decide (status 500): `fairlead status` says why"},
-		"no authz":   {answers(401, `{"code":"unauthorized","message":"request rejected by administrative policy"}`), 503, "status 401"},
+		"an error":   {answers(500, `{"code":"internal_error","message":"main.rego:7: conflict"}`), 500, "OPA cannot decide (status 500): main.rego:7: conflict"},
+		"a long one": {answers(500, `{"code":"x","message":"`+strings.Repeat("y", 9000)+`"}`), 500, "(status 500): " + strings.Repeat("y", 200)},
+		"no JSON":    {answers(500, `<html>`), 500, "OPA cannot decide (status 500): `fairlead status` says why"},
+		"no authz":   {answers(401, `{"code":"unauthorized","message":"request rejected by administrative policy"}`), 401, "status 401"},
 	} {
 		for _, target := range []string{"/?timeout=10s", "/intents/node-pool?timeout=10s"} {
 			code, text := asked(t, row.opa, target, `{}`)
