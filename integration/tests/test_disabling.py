@@ -1,4 +1,4 @@
-"""`fairlead disable` lets pods in without OPA, and nothing but `fairlead enable` ends that."""
+"""`fairlead disable` lets pods in without OPA, until `fairlead enable` or the end of its time."""
 
 from __future__ import annotations
 
@@ -88,6 +88,13 @@ def status(cluster: EmbeddedCluster) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
+def listed(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
+    done = fairlead(cluster, "history", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows
+
+
 def events(objects: clients.Objects, reason: str) -> list[str]:
     return [
         entry["message"]
@@ -117,15 +124,49 @@ def test_while_opa_hangs_pods_are_let_in_by_one_command(
     assert report["problems"][0].startswith(sentence)
     assert {e["name"] for e in report["objects"] if e["state"] == DISABLED} == {"fairlead"}
     assert any(message.startswith(sentence) for message in events(objects, "IntentDisabled"))
-    again = fairlead(cluster, "disable", "--reason", "another")
+    again = fairlead(cluster, "disable", "--reason", WHY)
     assert "nothing changed: disabled already" in again.stderr
-    assert WHY in again.stdout
+    again = fairlead(cluster, "disable", "-m", "another", "--for", "1h", "-o", "json")
+    assert f"({WHY}): its reason and its end are now those of this command" in again.stderr
+    (updated,) = json.loads(again.stdout)["disabled"]
+    assert {**updated, "reason": WHY, "until": None} == record, "but for these, it is the same"
+    assert (updated["reason"], status(cluster)[1]["disabled"]) == ("another", [updated])
     done = fairlead(cluster, "enable", "-o", "json")
     assert json.loads(done.stdout) == {"disabled": [], "changed": ["node-pool"], "warnings": []}
     until_pool(pool_of, "pool1")
     assert status(cluster)[0] == 0
-    assert any(WHY in message for message in events(objects, "IntentEnabled"))
+    assert any("another" in message for message in events(objects, "IntentEnabled"))
+    switches = [row for row in listed(cluster) if row["intents"]][:3]
+    assert [(row["action"], row["intents"]) for row in switches] == [
+        ("enable", ["node-pool"]),
+        ("disable", ["node-pool"]),
+        ("disable", ["node-pool"]),
+    ]
+    assert [row["by"] for row in switches] == [record["by"]] * 3
+    assert [row["until"] for row in switches] == [None, updated["until"], None]
+    assert "another" in switches[0]["message"]
+    assert (switches[1]["message"].startswith("another"), switches[2]["message"]) == (True, WHY)
     assert "nothing was disabled" in fairlead(cluster, "enable").stderr
+
+
+def test_it_ends_by_itself_though_opa_hangs(
+    cluster: EmbeddedCluster, objects: clients.Objects, pool_of: Callable[[], str | None]
+) -> None:
+    opa, *_ = cluster.opas()
+    with suspension.unprobed(f"{opa.url}/health"), suspension.suspended(opa.pid):
+        done = fairlead(cluster, "disable", "-m", WHY, "--for", "15s", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        until_pool(pool_of, None)
+        until(lambda: disable.read(objects).sentences == [], what="it is enabled again")
+        until_pool(pool_of, "refused")
+    until_pool(pool_of, "pool1")
+    (record,) = json.loads(done.stdout)["disabled"]
+    enabled, disabled = listed(cluster)[:2]
+    assert (disabled["action"], disabled["until"]) == ("disable", record["until"])
+    assert (enabled["action"], enabled["intents"]) == ("enable", ["node-pool"])
+    assert enabled["by"] == "fairlead (the time was over)"
+    assert enabled["time"] >= record["until"]
+    assert any("the time was over" in message for message in events(objects, "IntentEnabled"))
 
 
 def test_status_is_red_for_people(cluster: EmbeddedCluster, monkeypatch: Any) -> None:
@@ -156,7 +197,7 @@ def test_pods_too_large_for_opa_are_let_in_too(
         return "created"
 
     assert "it has more than 10000 entries" in outcome()
-    disable.disable(cluster, None, None)
+    disable.disable(cluster, None, "a test")
     until(lambda: outcome() == "created", what="it is created")
     disable.enable(cluster, None)
     until(lambda: outcome() != "created", what="it is refused")
@@ -274,16 +315,16 @@ def test_one_intent_of_several_is_disabled_alone(
         assert live
         more = {**live["webhooks"][0], "name": "part.other.fairlead.dev", "failurePolicy": "Ignore"}
         objects.merge(live, {"webhooks": [*live["webhooks"], more]})
-    result = disable.disable(cluster, "other", None)
+    result = disable.disable(cluster, "other", "a test")
     assert (result["changed"], [r["intent"] for r in result["disabled"]]) == (["other"], ["other"])
     assert pool_of() == "pool1"
-    assert disable.disable(cluster, "node-pool", None)["changed"] == ["node-pool"]
+    assert disable.disable(cluster, "node-pool", "a test")["changed"] == ["node-pool"]
     until_pool(pool_of, None)
     assert disable.enable(cluster, "node-pool")["changed"] == ["node-pool"]
     until_pool(pool_of, "pool1")
     assert list(disable.read(objects).records) == ["other"]
     with pytest.raises(UsageError, match="'no-such': there are node-pool, other"):
-        disable.disable(cluster, "no-such", None)
+        disable.disable(cluster, "no-such", "a test")
 
 
 def test_somebody_without_the_rights_changes_nothing(
@@ -312,7 +353,7 @@ def test_somebody_without_the_rights_changes_nothing(
     before = [objects.get(*key) for key in (MUTATING, VALIDATING)]
 
     def refused() -> str:
-        done = command_line.fairlead("disable", *chosen)
+        done = command_line.fairlead("disable", "-m", "a test", *chosen)
         assert done.returncode == 1, done
         assert "Nothing was changed" in done.stderr
         return done.stderr
@@ -410,7 +451,7 @@ def test_without_webhooks_there_is_nothing_to_disable(
 ) -> None:
     for key in (MUTATING, VALIDATING):
         objects.delete(*key)
-    done = fairlead(cluster, "disable")
+    done = fairlead(cluster, "disable", "-m", WHY)
     assert done.returncode == 1
     assert "there is nothing to disable" in done.stderr
     assert fairlead(cluster, "disable", "--reason", "two\nlines").returncode == 2

@@ -19,7 +19,8 @@ import pytest
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests
+from fairlead.deployment import history_log, manifests
+from fairlead.deployment.history_log import Entry
 from fairlead.deployment.names import (
     HISTORY,
     NAMESPACE,
@@ -40,7 +41,7 @@ pytestmark = [
 ]
 
 QUIET = Progress()
-Record = Callable[..., history.Entry]
+Record = Callable[..., Entry]
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +83,7 @@ def policies(tmp_path: Path) -> Path:
 def record(objects: clients.Objects) -> Record:
     """Records a change without bringing it into force: its policies are a number."""
 
-    def recorded(number: int, action: str = "push", **settings: Any) -> history.Entry:
+    def recorded(number: int, action: str = "push", **settings: Any) -> Entry:
         modules = {"main.rego": f"package system\n\nmain := {number}\n"}
         annotations = {
             REVISION_ANNOTATION: bundles.revision(modules),
@@ -278,7 +279,7 @@ def test_the_policies_of_the_last_revisions_are_kept(
 def test_the_number_of_entries_is_bounded_and_repeated_deployments_go_first(
     objects: clients.Objects, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "ENTRIES", 4)
+    monkeypatch.setattr(history_log, "ENTRIES", 4)
     for number, action in ((1, "push"), (1, "deploy"), (2, "push"), (2, "deploy"), (2, "deploy")):
         record(number, action)
     # 3 and 5 are deployments that changed nothing
@@ -291,7 +292,7 @@ def test_the_number_of_entries_is_bounded_and_repeated_deployments_go_first(
 def test_the_size_of_all_entries_is_bounded(
     objects: clients.Objects, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "LARGEST", 20_000)
+    monkeypatch.setattr(history_log, "LARGEST", 20_000)
     for number in range(5):
         record(number, pools={f"pool-{number}-{one}": {} for one in range(300)})
     entries = history.entries(objects)

@@ -25,13 +25,13 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
+from fairlead.deployment.disabled_intents import Disabled
 from fairlead.deployment.names import NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, deployed_state, disable, rotate, status
-from fairlead.operations.disabled_intents import Disabled
 from fairlead.pki import certificates
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings

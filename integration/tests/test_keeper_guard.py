@@ -275,21 +275,71 @@ def test_it_may_remove_nothing(cluster: EmbeddedCluster, sidecar: Sidecar) -> No
         assert DENIED in send(cluster, ACCOUNTS[sidecar], path, None, "DELETE")[1], path
 
 
+def enabled(webhooks: dict[str, Any]) -> None:
+    for webhook in webhooks["webhooks"]:
+        webhook["objectSelector"] = {}
+
+
+def unrecorded(webhooks: dict[str, Any]) -> None:
+    del webhooks["metadata"]["annotations"]["disabled.fairlead.dev/node-pool"]
+
+
+def over(webhooks: dict[str, Any]) -> None:
+    enabled(webhooks)
+    unrecorded(webhooks)
+
+
+def narrowed(webhooks: dict[str, Any]) -> None:
+    unrecorded(webhooks)
+    first(webhooks)["objectSelector"] = {"matchLabels": {"a": "b"}}
+
+
 def test_it_renews_while_an_intent_is_disabled_and_may_not_enable_it(
     cluster: EmbeddedCluster, put: Put
 ) -> None:
-    def enabled(webhooks: dict[str, Any]) -> None:
-        for webhook in webhooks["webhooks"]:
-            webhook["objectSelector"] = {}
-
-    def unrecorded(webhooks: dict[str, Any]) -> None:
-        del webhooks["metadata"]["annotations"]["disabled.fairlead.dev/node-pool"]
-
-    disable.disable(cluster, None, None)
+    disable.disable(cluster, None, "a test")
     try:
         for path in (MUTATING, VALIDATING):
             assert put(path, trust) == (200, "")
-            assert DENIED in put(path, enabled)[1]
-            assert DENIED in put(path, unrecorded)[1]
+            for change in (enabled, unrecorded, over):
+                assert DENIED in put(path, change)[1]
     finally:
         disable.enable(cluster, None)
+
+
+def test_it_may_enable_what_has_an_end_and_nobody_else_may(
+    cluster: EmbeddedCluster, put: Put, sidecar: Sidecar
+) -> None:
+    (other,) = [account for account in ACCOUNTS.values() if account != ACCOUNTS[sidecar]]
+    live = cluster.objects()
+    record = json.dumps({"by": "alice", "reason": "why", "until": "2040-01-01T00:00:00Z"})
+    disable.disable(cluster, None, "a test")
+    try:
+        for path, kind in ((MUTATING, "Mutating"), (VALIDATING, "Validating")):
+            webhooks = live.get(ADMISSION, f"{kind}WebhookConfiguration", "fairlead")
+            assert webhooks
+            annotations = {"disabled.fairlead.dev/node-pool": record}
+            live.merge(webhooks, {"metadata": {"annotations": annotations}})
+            assert put(path, over) == (200, "")
+            assert put(path, unrecorded) == (200, ""), "what is half on already"
+            assert DENIED in put(path, enabled)[1]
+            assert DENIED in put(path, narrowed)[1]
+            assert DENIED in put(path, over, other)[1]
+    finally:
+        disable.enable(cluster, None)
+
+
+def test_it_may_add_to_the_history_that_an_intent_was_enabled_and_nothing_else(put: Put) -> None:
+    log = f"/api/v1/namespaces/{NAMESPACE}/configmaps/fairlead-history"
+    entry = json.dumps({"action": "enable"})
+    assert put(log, lambda o: o["data"].update({"entry-00099999": entry})) == (200, "")
+    for change in (
+        lambda o: o["data"].update({"entry-00099999": json.dumps({"action": "disable"})}),
+        lambda o: o["data"].update({max(o["data"]): entry}),
+        lambda o: o["data"].pop(next(iter(o["data"]))),
+        lambda o: o["data"].update({"settings-a": entry}),
+        lambda o: o.update(immutable=True),
+        lambda o: o["metadata"].update(labels={"a": "b"}),
+    ):
+        assert DENIED in put(log, change)[1]
+    assert DENIED in put(log, lambda o: o["data"].update({"entry-00099999": entry}), "other")[1]

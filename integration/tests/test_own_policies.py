@@ -201,14 +201,14 @@ def test_an_intent_is_disabled_where_another_asks_about_the_same_pod(
             lambda: host in str(refusal(objects, pod("own-both", host=True))),
             what="the policy is in force",
         )
-        disable.disable(cluster, "node-pool", None)
+        disable.disable(cluster, "node-pool", "a test")
         until(
             lambda: "nodeSelector" not in _created(objects, pod("own-both", host=False))["spec"],
             what="pods are no longer placed",
         )
         assert host in str(refusal(objects, pod("own-both", host=True)))
         disable.enable(cluster, None)
-        disable.disable(cluster, "no-host-network", None)
+        disable.disable(cluster, "no-host-network", "a test")
         until(
             lambda: refusal(objects, pod("own-both", host=True)) is None,
             what="the network of the node is allowed",

@@ -112,7 +112,7 @@ def test_what_is_disabled_at_one_is_disabled_at_the_other_a_moment_later(
         )
 
     until_outcome("pool1")
-    disable.disable(first, None, None)
+    disable.disable(first, None, "a test")
     until_outcome("unplaced")
     disable.enable(first, None)
     until_outcome("pool1")

@@ -68,7 +68,7 @@ def test_all_of_it_goes_and_nothing_else_and_again(foreign: Foreign) -> None:
     before = everything(foreign)
     fairlead(foreign, "deploy", "--sidecar", "sync", "--yes")
     made = everything(foreign) - before
-    fairlead(foreign, "disable")  # what is disabled goes, too
+    fairlead(foreign, "disable", "-m", "a test")  # what is disabled goes, too
     assert ("ClusterRole", "", "fairlead-opa") in made
     rows, _ = fairlead(foreign, "uninstall")
     assert all(row.keys() == {"kind", "name", "namespace", "removed"} for row in rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from fairlead.cli import options
@@ -32,9 +30,12 @@ def command(
 ) -> int:
     """Check, lint and test policies and code, on a real OPA and a real API server.
 
-    PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
+    PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails, 2 if a policy
+    cannot be read or compiled.
     """
-    ran = checkout.run(steps, pytest_arguments, laboratory=laboratory, progress=out.plain())
-    results = [asdict(result) for result in ran]
-    out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))
-    return int(not all(result["passed"] for result in results))
+    results = list(
+        checkout.run(steps, pytest_arguments, laboratory=laboratory, progress=out.plain())
+    )
+    rows = [result.row for result in results]
+    out.emit(rows, output, out.rows(None, ("step", "passed", "seconds", "detail"), rows))
+    return max(result.code for result in results)

@@ -30,10 +30,7 @@ explanation contains "the update does not change the template: left alone" if {
 	not creates_pods
 }
 
-explanation contains sprintf(
-	"a %s is not changed, but its pods are: if they will be refused, it is admitted with a warning",
-	[review.kind[1]],
-) if {
+explanation contains sprintf("node-pool changes only the pods of a %s", [review.kind[1]]) if {
 	creates_pods
 	not gets_assignment
 }

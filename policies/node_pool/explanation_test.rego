@@ -78,7 +78,7 @@ test_a_template if {
 		"kind": {"group": "apps", "kind": "Deployment"},
 		"object": {"spec": {"template": {"spec": {}}}},
 	})
-	explanation == _mapped | {"a Deployment is not changed, but its pods are: if they will be refused, it is admitted with a warning"}
+	explanation == _mapped | {"node-pool changes only the pods of a Deployment"}
 }
 
 test_an_update_of_a_template_that_changes_nothing if {

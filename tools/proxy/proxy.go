@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -54,6 +55,8 @@ const (
 
 const (
 	late = "the body did not arrive in time"
+	// While OPA has no policies, or its process has not begun to listen.
+	starting = "OPA is starting: retry in a second. If this lasts, `fairlead status` says why"
 	// The path at which the sidecar answers reviews of PlacementPolicies, here and there.
 	policyReviews = "/placement-policies"
 )
@@ -152,6 +155,11 @@ func isReview(r *http.Request) bool {
 	return isQuestion(r) && (r.URL.Path == "/" || ofIntent.MatchString(r.URL.Path))
 }
 
+// isAsked says whether an API server asks: about an object, for OPA or for the sidecar.
+func isAsked(r *http.Request) bool {
+	return isReview(r) || r.URL.Path == policyReviews && isQuestion(r)
+}
+
 // isQuestion says whether a request has the form in which API servers ask webhooks.
 func isQuestion(r *http.Request) bool {
 	query := r.URL.Query()
@@ -232,6 +240,14 @@ func (p *proxy) decideInTurn(
 	}
 	if err != nil {
 		p.away(w, r, err)
+		return
+	}
+	if decision.status != http.StatusOK && isAsked(r) {
+		status := decision.status
+		if status == http.StatusNotFound {
+			status = http.StatusServiceUnavailable // it comes to be there
+		}
+		p.refuse(w, r, status, decision.trouble(to))
 		return
 	}
 	if decision.status == http.StatusOK {
@@ -321,6 +337,23 @@ func (a answer) write(w http.ResponseWriter) {
 	w.Write(a.body)
 }
 
+// trouble says, to those whose request is refused for it, why an answer of OPA or the sidecar is no decision.
+func (a answer) trouble(to target) string {
+	who := "OPA"
+	switch {
+	case to.sidecar:
+		who = "the sidecar"
+	case a.status == http.StatusNotFound:
+		return starting // OPA has no policies yet
+	}
+	var failure struct{ Message string }
+	if json.Unmarshal(a.body, &failure) != nil || failure.Message == "" {
+		return fmt.Sprintf("%s cannot decide (status %d): `fairlead status` says why", who, a.status)
+	}
+	message := []rune(failure.Message)
+	return fmt.Sprintf("%s cannot decide (status %d): %s", who, a.status, string(message[:min(len(message), 200)]))
+}
+
 // forward passes on a request that is not a review. One with a body is passed on only if OPA's authz policy allows it.
 func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), longest)
@@ -391,14 +424,28 @@ func (p *proxy) away(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	p.ready(false)
-	p.refuse(w, r, http.StatusBadGateway, fmt.Sprintf("OPA does not answer: %v", err))
+	why := fmt.Sprintf("OPA does not answer: %v", err)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
+		why = starting
+	case errors.Is(err, context.DeadlineExceeded):
+		why = "OPA did not answer in time: retry in a second. If this lasts, `fairlead status` says why"
+	}
+	p.refuse(w, r, http.StatusBadGateway, why)
 }
 
-// refuse answers in the form of OPA's errors, and logs the refusal.
+// refuse answers why there is no decision, and logs it. API servers get a Status, whose message they show; others get
+// the form of OPA's errors.
 func (p *proxy) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	p.journal.refuse(host(r.RemoteAddr), why)
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // the server reads the rest of the body
-	text, _ := json.Marshal(map[string]string{"code": "refused_by_proxy", "message": why})
+	refusal := map[string]any{"code": "refused_by_proxy", "message": why}
+	if isAsked(r) {
+		refusal = map[string]any{
+			"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "message": why, "code": status,
+		}
+	}
+	text, _ := json.Marshal(refusal)
 	answer{status, "application/json", text}.write(w)
 }
 

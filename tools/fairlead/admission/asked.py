@@ -236,6 +236,8 @@ def _reason(request: Mapping[str, Any], verdict: Verdict) -> str:
         return f"no webhook is for {request['operation']} of {_resources(request)}"
     if verdict.by == webhook_matcher.NAMESPACE_SELECTOR:
         name = request.get("namespace") or request.get("name")
+        if pool := _declared_pool(request, verdict):
+            return f'"{pool}" is a declared pool, so there is nothing to check'
         return _of_namespace(f'namespace "{name}"', verdict.requirements)
     if verdict.by == webhook_matcher.OBJECT_SELECTOR:
         if any(requirement.key == disabled_objects.MARK for requirement in verdict.requirements):
@@ -265,6 +267,16 @@ def _resources(request: Mapping[str, Any]) -> str:
         )
     )
     return common + resource[len(common) :]
+
+
+def _declared_pool(request: Mapping[str, Any], verdict: Verdict) -> str | None:
+    """The declared pool that a Namespace names; None for other requests: node-pool asks only about
+    namespaces with pools that are not declared.
+    """
+    if not _is_namespace(request) or disabled_objects.intent_of(verdict.webhook) != "node-pool":
+        return None
+    named = (each.actual for each in verdict.requirements if each.operator == "notin")
+    return next(filter(None, named), None)
 
 
 def _of_namespace(subject: str, requirements: Sequence[Requirement]) -> str:

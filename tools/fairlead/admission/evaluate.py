@@ -58,8 +58,23 @@ _explanation := {sentence | some intent in _explained; some sentence in data.int
 # No intent is asked about such an object.
 _explanation := {"the object is too large to be judged"} if data.review.reduced
 
-# If no intent has a say in such requests, each says why not.
-_explained := data.scope.concerned if count(data.scope.concerned) > 0
+# If an intent refuses, those say more that refuse or warn, too. If no intent has a say in such requests, each says why
+# not.
+_explained := data.scope.concerned if {
+	count(data.scope.concerned) > 0
+	not _refused
+}
+
+_explained := {intent |
+	some intent in data.scope.concerned
+	decision := data.system._decisions[intent]
+	count(decision.deny | decision.warn) > 0
+} if _refused
+
+_refused if {
+	some decision in data.system._decisions
+	count(decision.deny) > 0
+}
 
 _explained := data.intents.names if count(data.scope.concerned) == 0
 
@@ -243,6 +258,7 @@ def evaluate(
             answer = next(answers)
             note = request_files.unknown(inputs, request, live=namespaces is not None)
             notes = (*answer.explanation, *([note] if note else []), *foreign)
+            answer = replace(answer, message=request_files.in_words_for_files(answer.message))
         answer = answer.admitted(admission)
         answer = replace(
             answer,

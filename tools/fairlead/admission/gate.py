@@ -200,7 +200,7 @@ def _verdict(
         advice = _advice(request.namespace, live=live)
         notes = (*notes, advice)
         findings = tuple(
-            replace(finding, message=f"{finding.message}; {advice}")
+            replace(finding, message=_advised(finding.message, advice))
             if finding.finding == REFUSED
             else finding
             for finding in findings
@@ -214,6 +214,12 @@ def _verdict(
         patch=decision.patch,
         notes=notes,
     )
+
+
+def _advised(message: str, advice: str) -> str:
+    """A message about an object whose namespace is not known, with the advice once."""
+    advised = request_files.in_words_for_files(message, advice)
+    return advised if advised != message else f"{message}; {advice}"
 
 
 def _findings(decision: Decision, settings: Settings) -> Iterator[Finding]:

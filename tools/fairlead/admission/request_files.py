@@ -4,6 +4,7 @@ of their namespaces, for `fairlead eval`."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ from fairlead.inputs import manifest_files
 from fairlead.kube import admission_reviews, served_kinds
 from fairlead.kube.discovery import Kind
 from fairlead.kube.served_kinds import Known
+
+_RETRY = re.compile(
+    r'(namespace "(?:[^"\\]|\\.)*") is not known to the policy yet: retry in a moment'
+)
+"""How policies refuse what a namespace decides on that OPA does not have."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,13 @@ def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
     return (
         f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --live'
     )
+
+
+def in_words_for_files(message: str, advice: str | None = None) -> str:
+    """A message of the policies without "retry in a moment", or with `advice` in the place of the
+    sentence: nothing about a file comes to be known by waiting.
+    """
+    return _RETRY.sub(lambda match: advice or f"{match[1]} is not known", message)
 
 
 def _request(

@@ -31,6 +31,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from fairlead.cli import own_commands
 from fairlead.common import texts
 from fairlead.common.progress import Progress
 
@@ -192,7 +193,7 @@ def error(text: str) -> None:
 
 def _tell(text: str, prefix: str = "", style: str = "") -> None:
     """Print to stderr; on a terminal, in lines that end between words."""
-    text = texts.printable(text, keep="\n")
+    text = own_commands.as_typed(texts.printable(text, keep="\n"))
     target = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     if target.is_terminal:
         text = _folded(prefix + text, target.width).removeprefix(prefix)
@@ -335,7 +336,8 @@ class _Bars(Progress):
             )
 
     def warn(self, message: str) -> None:
-        self._bars.console.print(Text.assemble(("warning: ", "bold yellow"), message))
+        text = own_commands.as_typed(message)
+        self._bars.console.print(Text.assemble(("warning: ", "bold yellow"), text))
 
 
 def _width(target: Console) -> int:
@@ -363,7 +365,7 @@ def _cell(value: Any) -> str:
         return _NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return texts.printable(str(value), keep="\n")
+    return own_commands.as_typed(texts.printable(str(value), keep="\n"))
 
 
 def files(paths: Sequence[Path], output: str) -> None:

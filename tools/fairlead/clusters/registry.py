@@ -194,12 +194,20 @@ def _hint(target: Target) -> str:
             f"did you mean the KIND cluster ({' or '.join(f'`{flag}`' for flag in flags)})? "
             "Else start it with "
         )
+    if target.kind == "embedded" and (names := running()):
+        chosen = " or ".join(f"`{_in_make(f'--name {name}')}`" for name in names)
+        return f"add {chosen}, or start {target.name!r} with "
     if target.kind == "kind" and target.name in running():
         name_flag = "" if target.name == NAME else f" --name {target.name}"
         return (
             f"did you mean the embedded one (`--cluster embedded{name_flag}`)? Else start it with "
         )
     return "start it with "
+
+
+def _in_make(flags: str) -> str:
+    """Flags as one writes them who called this command, or the target of the Makefile."""
+    return f"ARGS='{flags}'" if os.environ.get("MAKELEVEL", "0") != "0" else flags
 
 
 def known() -> Iterator[EmbeddedCluster | KindCluster]:

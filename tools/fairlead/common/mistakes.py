@@ -3,11 +3,12 @@ instead."""
 
 from __future__ import annotations
 
+import copy
 import difflib
 import reprlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,6 +16,10 @@ from fairlead.common import texts
 
 Location = tuple[str | int, ...]
 
+Model = TypeVar("Model", bound=BaseModel)
+
+_REPAIRS = 5
+"""How often parts with mistakes are removed: a mapping without one of its keys may be one more."""
 _MANY = 8
 """The number of valid keys up to which a message lists them."""
 
@@ -40,12 +45,13 @@ _EMPTY = {"dict_type": "{}", "list_type": "[]", "model_type": "{}"}
 @dataclass(frozen=True)
 class Mistake:
     """A mistake at a location (keys and indexes, from the top), and the top-level `keys` whose
-    values contradict each other.
+    values contradict each other. `is_unknown` says that it names what does not exist.
     """
 
     location: Location
     text: str
     keys: tuple[str, ...] = ()
+    is_unknown: bool = False
 
 
 class Mistakes(ValueError):
@@ -71,6 +77,34 @@ def of(error: ValidationError, model: type[BaseModel], value: Mapping[str, Any])
             if contradiction not in mistakes and not mistaken & set(contradiction.keys)
         ]
     return mistakes
+
+
+def repaired(model: type[Model], value: Mapping[str, Any]) -> tuple[Model | None, list[Mistake]]:
+    """Every mistake in `value`, and the model without the parts that have one, so that what depends
+    on the other parts can be checked, too; None if no model can be made of the rest.
+    """
+    mistakes: list[Mistake] = []
+    rest = copy.deepcopy(dict(value))
+    for _ in range(_REPAIRS):
+        try:
+            return model.model_validate(rest), mistakes
+        except ValidationError as error:
+            present = of(error, model, rest)
+        mistakes = mistakes or present
+        # From the end, so that the indexes of the others stay.
+        for mistake in sorted(present, key=lambda each: str(each.location), reverse=True):
+            _remove(rest, mistake)
+    return None, mistakes
+
+
+def _remove(value: dict[str, Any], mistake: Mistake) -> None:
+    """Remove the part with a mistake: the whole mapping, where one of its keys is missing."""
+    *above, last = _existing(mistake.location, value) or (None,)
+    parent: Any = value
+    for step in above:
+        parent = parent[step]
+    if last is not None:
+        del parent[last]
 
 
 def _of(

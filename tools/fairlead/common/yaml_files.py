@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from yaml.scanner import Scanner
 
 from fairlead.common import mistakes, yaml_values
 from fairlead.common.errors import InputError
+from fairlead.common.mistakes import Mistake
 
 Model = TypeVar("Model", bound=BaseModel)
 Location = Sequence[str | int]
@@ -62,22 +63,24 @@ class Document:
 
     def parse(self, model: type[Model]) -> Model:
         """The document as `model`. Raises InputError with every mistake and its line."""
+        self.require_mapping()
+        try:
+            return model.model_validate(self.value)
+        except ValidationError as error:
+            raise self.mistaken(mistakes.of(error, model, self.value)) from error
+
+    def require_mapping(self) -> None:
+        """Raises InputError if the document is no mapping."""
         if not isinstance(self.value, dict):
             raise InputError(
                 self.path, f"a mapping is expected, not {_kind(self.value)}", line=self.line(())
             )
-        try:
-            return model.model_validate(self.value)
-        except ValidationError as error:
-            problems = sorted(
-                (
-                    (self.line(mistake.location), mistake.text)
-                    for mistake in mistakes.of(error, model, self.value)
-                ),
-                key=lambda problem: problem[0] or 0,
-            )
-            (line, text), *further = problems
-            raise InputError(self.path, text, line=line, further=further) from error
+
+    def mistaken(self, found: Iterable[Mistake]) -> InputError:
+        """The error with these mistakes, at least one, in the order of their lines."""
+        problems = [(self.line(mistake.location), mistake.text) for mistake in found]
+        (line, text), *further = sorted(problems, key=lambda problem: problem[0] or 0)
+        return InputError(self.path, text, line=line, further=further)
 
 
 def _steps(node: yaml.Node | None, location: Location) -> Iterator[tuple[yaml.Mark, yaml.Node]]:

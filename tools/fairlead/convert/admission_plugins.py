@@ -92,7 +92,7 @@ class Plugins:
             if plugin.name not in self._plugins:
                 findings.leave_out(origin, f"the plugin {plugin.name} is not read: keep it")
             elif plugin.configuration is not None:
-                at = ["plugins", number, "configuration"]
+                at = ("plugins", number, "configuration")
                 self._collect_file(plugin.name, document.at(at, plugin.configuration), origin)
             elif plugin.path:
                 self._elsewhere.append((origin, plugin.name, plugin.path))

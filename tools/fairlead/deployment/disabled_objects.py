@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from fairlead.deployment.names import INTENT_LABEL
@@ -24,12 +25,14 @@ MARK = "fairlead.dev/disabled"
 """The key of the two expressions that contradict each other."""
 RECORD = "disabled.fairlead.dev/"
 """The prefix of the annotations that record what is off; the intent's name follows. The value is
-{by, since, reason} in JSON; any other text is a reason."""
+{by, since, reason, until} in JSON; any other text is a reason."""
 NOTHING = (
     {"key": MARK, "operator": "Exists"},
     {"key": MARK, "operator": "DoesNotExist"},
 )
 """The matchExpressions of a selector that matches nothing."""
+
+_PARTS = ("by", "since", "reason", "until")
 
 FINAL_STATE = "final-state."
 """How the name of a validating webhook begins that asks about the same as a mutating one."""
@@ -38,12 +41,16 @@ _DOMAIN = ".fairlead.dev"
 
 @dataclass(frozen=True)
 class Record:
-    """Who disabled an intent, since when (RFC 3339), and why; None if nobody recorded it."""
+    """Who disabled an intent, since when (RFC 3339), and why; None if nobody recorded it.
+
+    `until` is when it is enabled again by itself (RFC 3339), None for never.
+    """
 
     intent: str
     by: str | None = None
     since: str | None = None
     reason: str | None = None
+    until: str | None = None
 
     @property
     def annotation(self) -> str:
@@ -55,10 +62,24 @@ class Record:
         """What `fairlead status` and others say."""
         time = f" at {self.since}" if self.since else ""
         reason = f" ({self.reason})" if self.reason else ""
+        end = f"{self.until}, or " if self.until else ""
         return (
             f"{self.intent} was disabled{time} by {self.by or 'somebody unknown'}{reason}: it "
-            "decides nothing until `fairlead enable`"
+            f"decides nothing until {end}`fairlead enable`"
         )
+
+    @property
+    def ended(self) -> str:
+        """What history and Events say when it is enabled again."""
+        since = f" since {self.since}" if self.since else ""
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"it was disabled{since} by {self.by or 'somebody unknown'}{reason}"
+
+    def late(self, now: datetime) -> timedelta | None:
+        """How long ago it was to be enabled by itself; None if it has no end. Negative until
+        then.
+        """
+        return now - datetime.fromisoformat(self.until) if self.until else None
 
 
 def intent_of(webhook: str) -> str:
@@ -207,7 +228,16 @@ def _record(intent: str, text: str) -> Record:
     """The content of an annotation. Somebody may have written it by hand."""
     try:
         parts = json.loads(text)
-        fields = {key: parts[key] for key in ("by", "since", "reason") if parts.get(key)}
+        fields = {key: str(parts[key]) for key in _PARTS if parts.get(key)}
     except (ValueError, AttributeError):
         return Record(intent, reason=text or None)
-    return Record(intent, **{key: str(part) for key, part in fields.items()})
+    if not _is_time(fields.get("until", "")):
+        fields.pop("until", None)
+    return Record(intent, **fields)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False

@@ -19,6 +19,7 @@ from fairlead.common import paths
 from fairlead.common.digests import digest
 from fairlead.deployment import (
     access,
+    disabled_objects,
     engine_names,
     names,
     sidecars,
@@ -124,6 +125,7 @@ def render_files(
         "namespace": NAMESPACE,
         "settings": settings,
         "names": names,
+        "disabled": disabled_objects,
         "policies": config_map(policies, sidecar.engine),
         "bundle": policies.bundle,
         "credentials": credentials,
@@ -189,6 +191,7 @@ def render_files(
             containers.MOUNTED, policies, opa, f"0.0.0.0:{sidecar.liveness.port}"
         ),
         "keeper": keeper(settings, sidecar),
+        "switching": switching(settings, sidecar),
         "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"
         if keeper(settings, sidecar)
         else INJECTOR,
@@ -236,6 +239,11 @@ def keeper(settings: Settings, sidecar: Sidecar) -> str | None:
     if settings.certificates.by != "fairlead":
         return None
     return OPA if sidecar.renews else KEEPER
+
+
+def switching(settings: Settings, sidecar: Sidecar) -> str | None:
+    """The service account of what enables intents whose time is over; None if nothing does."""
+    return OPA if sidecar.renews else keeper(settings, sidecar)
 
 
 def _read_once(settings: Settings, credentials: Credentials) -> str:

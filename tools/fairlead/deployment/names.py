@@ -16,6 +16,7 @@ CLUSTER_ROLES = (
     "fairlead-keeper",
     "fairlead-opa",
     "fairlead-pool-admin",
+    "fairlead-switches",
 )
 """The ClusterRoles, and the ClusterRoleBindings of the same names."""
 
@@ -24,6 +25,8 @@ OPA = "opa"
 KEEPER = "fairlead-keeper"
 """The Deployment that renews the certificate beside kube-mgmt, its service account, and its
 Lease."""
+SWITCHES = "fairlead-switches"
+"""The Role and the ClusterRole of what enables intents whose `fairlead disable --for` is over."""
 ACCESS = "fairlead-access"
 """The Deployment that carries out transient role bindings, its service account and Lease, and the
 guard of these bindings."""

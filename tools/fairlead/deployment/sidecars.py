@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fairlead.common import durations
@@ -59,8 +59,14 @@ class Sidecar(ABC):
     liveness: Liveness
     """When it is restarted: because it hangs, or because its OPA restarted."""
 
-    def require(self, settings: Settings) -> None:  # noqa: B027 - some support all
-        """Raises UsageError if it cannot do what the settings ask for."""
+    def require(self, settings: Settings) -> None:
+        """Raises UsageError with all that the settings ask for and it cannot do."""
+        if problems := list(self.problems(settings)):
+            raise UsageError("\n".join(problems))
+
+    def problems(self, settings: Settings) -> Iterable[str]:
+        """What the settings ask for and it cannot do; some can do all."""
+        return ()
 
     def command(self) -> list[str]:
         """The command that starts it on this machine, without arguments. Raises UsageError if its
@@ -124,6 +130,7 @@ class Sync(Sidecar):
                 else []
             ),
             *renewal(settings),
+            flags.ENABLE_IN_TIME,
             *_served(files, listen),
         ]
 
@@ -160,13 +167,12 @@ class KubeMgmt(Sidecar):
     rereads = False
     liveness = Liveness(OPA_PORT, "/health/ready", period=1, timeout=2, failures=3, startup=60)
 
-    def require(self, settings: Settings) -> None:
+    def problems(self, settings: Settings) -> Iterator[str]:
+        """See Sidecar.problems."""
         if settings.max_staleness is not None:
-            raise UsageError(
-                "maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it out"
-            )
+            yield "maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it out"
         if settings.placement_policies:
-            raise UsageError(
+            yield (
                 "placementPolicies: kube-mgmt loads no PlacementPolicies: use --sidecar sync, or "
                 "leave it out"
             )
@@ -217,7 +223,8 @@ class Serve(Sidecar):
     engine = PYTHON_ENGINE
     liveness = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, startup=60)
 
-    def require(self, settings: Settings) -> None:
+    def problems(self, settings: Settings) -> Iterator[str]:
+        """See Sidecar.problems."""
         for key, value in (
             ("maxStaleness", settings.max_staleness),
             ("placementPolicies", settings.placement_policies),
@@ -226,7 +233,7 @@ class Serve(Sidecar):
             ("decisionLogs.sample", settings.decision_logs.sample != 1),
         ):
             if value:
-                raise UsageError(
+                yield (
                     f"{key} is about OPA, and has no effect with the engine {self.engine}: leave "
                     "it out"
                 )
@@ -272,7 +279,8 @@ def keeper(files: Files, settings: Settings, listen: str, *, roll_out: bool) -> 
     pods, as these do not read their CAs again.
     """
     rolling = [flags.ROLL_OUT] if roll_out else []
-    return ["keeper", *renewal(settings), *rolling, *_served(files, listen)]
+    served = _served(files, listen)
+    return ["keeper", *renewal(settings), *rolling, flags.ENABLE_IN_TIME, *served]
 
 
 def _served(files: Files, listen: str) -> list[str]:

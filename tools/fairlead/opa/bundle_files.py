@@ -13,12 +13,16 @@ from fairlead.opa import cli
 
 
 def check(modules: Mapping[str, str], progress: Progress) -> None:
-    """Compile modules (name -> text). Raises FairleadError with OPA's messages."""
+    """Compile modules (name -> text). Raises BrokenPolicies for mistakes in their files, and
+    FairleadError with OPA's messages.
+    """
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         _write(Path(folder), {name: text.encode() for name, text in modules.items()})
         completed = cli.run(["check", "."], Path(folder), progress)
     if completed.returncode:
-        raise FairleadError(f"OPA does not take the policies: {cli.output(completed)}")
+        raise cli.failure(
+            "OPA does not take the policies", cli.output(completed), modules, Path(folder)
+        )
 
 
 def sign(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ from typing import Any
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.opa.errors import describe
+from fairlead.opa.errors import BrokenPolicies, describe
+from fairlead.opa.module_names import ModuleName
 from fairlead.programs import toolchain
 
 _SILENT = Progress()
@@ -26,6 +28,8 @@ _PATHS = """{name: array.concat([base], rules) |
     base := [term.value | some term in module["package"].path]
     rules := [array.concat(base, [term.value | some term in rule.head.ref]) | some rule in module.rules]
 }"""  # noqa: E501
+_MISTAKE = re.compile(r"(\S+\.rego):(\d+): ((?:rego|eval)_\w+: .*)")
+"""How OPA names a mistake in a module: in lines of text, or in the middle of one."""
 _WITHIN = 120
 """Seconds within which `opa` must end; the whole test suite takes less than one."""
 
@@ -48,8 +52,9 @@ def evaluate(
 ) -> Any:
     """The value of `query` by `opa eval`; None if it is undefined.
 
-    `modules` are Rego texts by the name that messages show, `data` is the base document, and an
-    `input` of None means no input. Raises FairleadError with OPA's message.
+    `modules` are Rego texts by their names (see module_names), `data` is the base document, and an
+    `input` of None means no input. Raises BrokenPolicies for mistakes in the files of modules, and
+    FairleadError with OPA's message.
     """
     with _written(modules) as at:
         (at / "data.json").write_text(_json(data), encoding="utf-8")
@@ -59,21 +64,20 @@ def evaluate(
             arguments[1:1] = [f"--input={at / 'input'}"]
         answer = _json_of(run(arguments, at, progress), "opa eval")
     if answer.get("errors"):
-        problems = describe(answer).replace(f"{at}/", "")
-        raise FairleadError(f"OPA cannot evaluate {query}: {problems}")
+        raise failure(f"OPA cannot evaluate {query}", describe(answer), modules, at)
     result = answer.get("result")
     return result[0]["expressions"][0]["value"] if result else None
 
 
 def check(folder: Path, schemas: Path, progress: Progress = _SILENT) -> None:
-    """Run `opa check --strict` with the schemas of a folder. Raises FairleadError with OPA's
+    """Run `opa check --strict` with the schemas of a folder. Raises BrokenPolicies with OPA's
     messages.
     """
     completed = run(
         ["check", "--strict", "--schema", _shown(schemas), _shown(folder)], paths.root(), progress
     )
     if completed.returncode:
-        raise FairleadError(f"opa check: {output(completed)}")
+        raise BrokenPolicies(f"opa check: {output(completed)}")
 
 
 def move(
@@ -82,13 +86,13 @@ def move(
     """The modules, name -> text, with `packages` (old path -> new path, without `data`) renamed
     wherever they are used.
 
-    Raises FairleadError with OPA's message.
+    Raises BrokenPolicies for mistakes in the files of modules, FairleadError with OPA's message.
     """
     with _written(modules) as at:
         mapping = [f"--path=data.{old}:data.{new}" for old, new in sorted(packages.items())]
         completed = run(["refactor", "move", "--write", *mapping, str(at)], at, progress)
         if completed.returncode:
-            raise FairleadError(f"opa refactor move: {output(completed).replace(f'{at}/', '')}")
+            raise failure("opa refactor move", output(completed), modules, at)
         return {name: (at / name).read_text(encoding="utf-8") for name in modules}
 
 
@@ -113,7 +117,7 @@ def modules_used(
     """The names of the modules with rules that the queries depend on, directly or through others. A
     reference with a variable, such as `data[x]`, depends on all that it may mean.
 
-    Raises FairleadError with OPA's message if the modules do not compile together.
+    Raises BrokenPolicies or FairleadError if the modules do not compile together.
     """
     rules = _dependencies("virtual", modules, queries, progress)
     # The first path is that of the package. A module without rules is never used.
@@ -134,18 +138,18 @@ def documents_used(
     """The paths, from `data` or `input` on, of the documents that no module defines and that the
     queries depend on, directly or through rules.
 
-    Raises FairleadError with OPA's message if the modules do not compile together.
+    Raises BrokenPolicies or FairleadError if the modules do not compile together.
     """
     return _dependencies("base", modules, queries, progress)
 
 
 def fmt(folder: Path, progress: Progress = _SILENT) -> list[str]:
-    """The files below `folder` that `opa fmt` would change. Raises FairleadError if one cannot be
+    """The files below `folder` that `opa fmt` would change. Raises BrokenPolicies if one cannot be
     parsed.
     """
     completed = run(["fmt", "--list", _shown(folder)], paths.root(), progress)
     if completed.returncode:
-        raise FairleadError(f"opa fmt: {output(completed)}")
+        raise BrokenPolicies(f"opa fmt: {output(completed)}")
     return sorted(completed.stdout.split())
 
 
@@ -196,9 +200,23 @@ def _dependencies(
         arguments = ["deps", "--format=json", f"--data={at}", "; ".join(queries)]
         completed = run(arguments, at, progress)
         if completed.returncode:
-            raise FairleadError(f"opa deps: {output(completed).replace(f'{at}/', '')}")
+            raise failure("opa deps", output(completed), modules, at)
     documents = _json_of(completed, "opa deps").get(kind) or ()
     return [[str(term["value"]) for term in path] for path in documents]
+
+
+def failure(action: str, problems: str, modules: Mapping[str, str], folder: Path) -> FairleadError:
+    """The error for what OPA says of modules in a folder: about a mistake in a file, that alone."""
+    problems = problems.replace(f"{folder}/", "")
+    names = {str(name): name for name in modules if isinstance(name, ModuleName)}
+    places = [
+        f"{names[file].place(row)}: {problem}"
+        for file, row, problem in _MISTAKE.findall(problems)
+        if file in names
+    ]
+    if places:
+        return BrokenPolicies("\n".join(dict.fromkeys(places)))
+    return FairleadError(f"{action}: {problems}")
 
 
 def run(

@@ -31,7 +31,7 @@ limit, instead of when that has doubled. At five times, an OPA with 10,000 names
 under load.
 
 GOMAXPROCS is left out. The containers have no CPU limit, so Go uses all processors of the node.
-Where somebody sets a limit, Go follows it, since 1.25: OPA 1.22.0 and the proxy are built with 1.26
+Where somebody sets a limit, Go follows it, since 1.25: OPA 1.22.3 and the proxy are built with 1.26
 or newer."""
 PROXY_MEMORY = 192
 """The memory limit of the proxy's container, in MiB. 1,024 connections with a plain review each

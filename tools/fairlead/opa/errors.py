@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.common.errors import FairleadError
+from fairlead.common.errors import FairleadError, UsageError
 
 
 class OpaUnavailable(FairleadError):
@@ -36,6 +36,12 @@ class PolicyRejected(Rejected):
 
 class DocumentRejected(Rejected):
     """OPA does not accept a document, for instance because a policy defines the same path."""
+
+
+class BrokenPolicies(UsageError):
+    """Files of policies that OPA cannot read, compile or evaluate. The message has a line for each
+    mistake, with its file and line.
+    """
 
 
 def describe(error: Any) -> str:

@@ -1,25 +1,24 @@
 """The history of a deployment: an entry for each push, rollback and deployment, kept in the cluster
-so that any machine can roll back.
+so that any machine can roll back, and one for each time that intents were disabled or enabled.
 
-The ConfigMap `fairlead-history` has the entries, and each of the last revisions has a ConfigMap of
-its own with the policies, as one may take up to 1 MiB.
+The ConfigMap `fairlead-history` has the entries (fairlead.deployment.history_log), and each of the
+last revisions has a ConfigMap of its own with the policies, as one may take up to 1 MiB.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
-from fairlead.common.digests import digest
 from fairlead.common.errors import UsageError
-from fairlead.deployment import manifests
+from fairlead.deployment import history_log, manifests
+from fairlead.deployment.history_log import Entry
 from fairlead.deployment.names import (
-    HISTORY,
     NAMESPACE,
     PART_OF,
     POLICIES,
@@ -28,61 +27,14 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients, identity
 from fairlead.policy import bundles
-from fairlead.policy.revision import plain
 
 KEPT = 10
 """The number of revisions whose policies are kept."""
 PREFIX = 4
 """The digits of a revision, at least, that name an entry."""
-ENTRIES = 100
-"""The number of entries that are kept."""
-LARGEST = 700_000
-"""The most characters of all entries together; a ConfigMap takes 1 MiB."""
 
 _LABEL = "fairlead.dev/history"
 _SINCE = "fairlead.dev/since"
-_ENTRY, _SETTINGS = "entry-", "settings-"  # how keys of the log begin
-_TYPES: Mapping[str, Any] = {
-    "action": str,
-    "time": str,
-    "by": str | None,
-    "message": str | None,
-    "revision": str,
-    "restored": int | None,
-}
-"""What the log has of an entry, besides its settings; somebody may have edited it."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A push, a rollback or a deployment.
-
-    `time` is when it was in force (RFC 3339, to the second), `by` the API server's user. `restored`
-    is the number of the entry that a rollback brought back. `manifest` is the policies' ConfigMap,
-    None if it is kept no more.
-    """
-
-    number: int
-    action: str
-    time: str
-    by: str | None
-    message: str | None
-    revision: str
-    settings: dict[str, Any] | None
-    restored: int | None = None
-    manifest: dict[str, Any] | None = None
-
-    @property
-    def title(self) -> str:
-        """How messages name the entry."""
-        by = f", by {self.by}" if self.by else ""
-        message = f": {self.message}" if self.message else ""
-        return f"entry {self.number} (revision {self.revision}, {self.time}{by}{message})"
-
-    @property
-    def modules(self) -> dict[str, str] | None:
-        """The policies as they were written, by ConfigMap key; None if they are kept no more."""
-        return None if self.manifest is None else plain(self.manifest["data"])
 
 
 def record(
@@ -126,18 +78,23 @@ def record(
         settings_of(manifest),
         restored,
     )
-    return _appended(objects, entry)
+    return history_log.appended(objects, entry)
 
 
 def entries(objects: clients.Objects) -> list[Entry]:
-    """The entries, the latest first. Raises ApiServerError."""
+    """The entries of changes of policies and settings, the latest first. Raises ApiServerError."""
+    return [entry for entry in _all(objects) if not entry.is_switch]
+
+
+def _all(objects: clients.Objects) -> list[Entry]:
+    """All entries, the latest first. Raises ApiServerError."""
     stored = {
         config_map["metadata"]["annotations"][REVISION_ANNOTATION]: config_map
         for config_map in _revisions(objects)
     }
     return [
         replace(entry, manifest=_manifest(entry, stored.get(entry.revision)))
-        for entry in reversed(_logged(_log(objects)))
+        for entry in reversed(history_log.read(objects))
     ]
 
 
@@ -156,29 +113,36 @@ def current(entries: Sequence[Entry], deployed: Mapping[str, Any]) -> Entry | No
 
 def table(cluster: Cluster) -> list[dict[str, Any]]:
     """The entries of `cluster`, the latest first, as {number, time, by, action, message, revision,
-    current, changed, policies, settings}. Raises FairleadError.
+    current, changed, policies, settings, intents, until}. Raises FairleadError.
 
-    `changed` names what differs from the entry before: "policies", or settings. `policies` says
-    whether the policies are kept.
+    `changed` names what differs from the change before: "policies", or settings. `policies` says
+    whether the policies are kept. Where intents were disabled or enabled, `intents` names them, and
+    `until` is when they are enabled again by themselves (RFC 3339), None for never; `revision`,
+    `changed` and `settings` are None then.
     """
     objects = cluster.objects()
-    entries_ = entries(objects)
-    in_force = current(entries_, objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
-    return [
-        {
-            "number": entry.number,
-            "time": entry.time,
-            "by": entry.by,
-            "action": entry.action,
-            "message": entry.message,
-            "revision": entry.revision,
-            "current": entry is in_force,
-            "changed": changed(before, entry) if before else None,
-            "policies": entry.manifest is not None,
-            "settings": entry.settings,
-        }
-        for entry, before in zip(entries_, [*entries_[1:], None], strict=True)
-    ]
+    entries_ = _all(objects)
+    changes = [entry for entry in entries_ if not entry.is_switch]
+    in_force = current(changes, objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
+    former = dict(zip((entry.number for entry in changes), changes[1:], strict=False))
+    return [_row(entry, former.get(entry.number), entry is in_force) for entry in entries_]
+
+
+def _row(entry: Entry, before: Entry | None, is_current: bool) -> dict[str, Any]:
+    return {
+        "number": entry.number,
+        "time": entry.time,
+        "by": entry.by,
+        "action": entry.action,
+        "message": entry.message,
+        "revision": entry.revision or None,
+        "current": is_current,
+        "changed": changed(before, entry) if before else None,
+        "policies": entry.manifest is not None,
+        "settings": entry.settings,
+        "intents": list(entry.intents) if entry.is_switch else None,
+        "until": entry.until,
+    }
 
 
 def changed(before: Entry, after: Entry) -> list[str]:
@@ -265,88 +229,3 @@ def _manifest(entry: Entry, stored: Mapping[str, Any] | None) -> dict[str, Any] 
     if entry.settings is not None:
         annotations[SETTINGS_ANNOTATION] = json.dumps(entry.settings)
     return manifests.policies_of(stored["data"], annotations)
-
-
-def _time(stored: str) -> str:
-    """A stored time in the form that commands print; empty if it cannot be read."""
-    try:
-        return texts.time(datetime.fromisoformat(stored))
-    except ValueError:
-        return ""
-
-
-def _log(objects: clients.Objects) -> dict[str, Any]:
-    return objects.get("v1", "ConfigMap", HISTORY, NAMESPACE) or {}
-
-
-def _logged(log: Mapping[str, Any]) -> list[Entry]:
-    """The entries of the log, the oldest first, without their policies. What cannot be read is left
-    out.
-    """
-    data = log.get("data") or {}
-    logged = []
-    for key, text in data.items():
-        try:
-            number = int(key.removeprefix(_ENTRY)) if key.startswith(_ENTRY) else 0
-            stored = json.loads(text) if number else {}
-            settings = stored.pop("settings", None)
-            if number and all(isinstance(stored[name], type_) for name, type_ in _TYPES.items()):
-                settings_document = json.loads(data[settings]) if settings in data else None
-                stored["time"] = _time(stored["time"])
-                logged.append(Entry(number, settings=settings_document, **stored))
-        except (ValueError, TypeError, AttributeError, KeyError):
-            continue
-    return sorted(logged, key=lambda entry: entry.number)
-
-
-@clients.agreed
-def _appended(objects: clients.Objects, entry: Entry) -> Entry:
-    """Write the entry into the log, with the next number. Raises Refused."""
-    log = _log(objects)
-    logged = _logged(log)
-    numbered = replace(entry, number=logged[-1].number + 1 if logged else 1)
-    metadata: dict[str, Any] = {
-        "name": HISTORY,
-        "namespace": NAMESPACE,
-        "labels": {PART_OF: "fairlead"},
-    }
-    if log:  # so that nobody else's entry is overwritten
-        metadata["resourceVersion"] = log["metadata"]["resourceVersion"]
-    data = _data(_bounded([*logged, numbered]))
-    objects.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-    return numbered
-
-
-def _data(logged: Sequence[Entry]) -> dict[str, str]:
-    """The data of the log. Settings that several entries have are there once."""
-    data = {}
-    for entry in logged:
-        settings = json.dumps(entry.settings, sort_keys=True)
-        key = f"{_SETTINGS}{digest(settings.encode())}"
-        if entry.settings is not None:
-            data[key] = settings
-        stored = {name: getattr(entry, name) for name in _TYPES}
-        stored["settings"] = key if entry.settings is not None else None
-        data[f"{_ENTRY}{entry.number:08}"] = json.dumps(stored)
-    return data
-
-
-def _bounded(logged: Sequence[Entry]) -> list[Entry]:
-    """As many entries as may be kept, the oldest first. Deployments that changed neither policies
-    nor settings go first, then the oldest; the last entry stays.
-    """
-    entries = list(logged)
-    while len(entries) > 1 and (
-        len(entries) > ENTRIES or sum(len(text) for text in _data(entries).values()) > LARGEST
-    ):
-        repeated = (
-            number
-            for number in range(1, len(entries) - 1)
-            if _state(entries[number]) == _state(entries[number - 1])
-        )
-        del entries[next(repeated, 0)]
-    return entries
-
-
-def _state(entry: Entry) -> tuple[str, str]:
-    return entry.revision, json.dumps(entry.settings, sort_keys=True)

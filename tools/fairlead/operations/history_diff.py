@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from fairlead.clusters.base import Cluster
+from fairlead.deployment.history_log import Entry
 from fairlead.operations import history
-from fairlead.operations.history import Entry
 
 
 def differences(cluster: Cluster, old: str, new: str) -> dict[str, Any]:

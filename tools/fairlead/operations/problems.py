@@ -4,14 +4,14 @@ valid are in certificate_status."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairlead.common import texts
+from fairlead.deployment.disabled_intents import Disabled
 from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, PYTHON_ENGINE
 from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled_intents import Disabled
 from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Comparison
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates
@@ -23,6 +23,8 @@ _NO_REVISION = {
     OPA_ENGINE: "serves no policies of Fairlead",
     PYTHON_ENGINE: "has workers that do not have the revision of the others yet",
 }
+OVERDUE = timedelta(seconds=30)
+"""The time after its end in which a disabled intent is enabled: several looks of the keeper."""
 _SHOWN = 5
 """The number of names of a list that are shown."""
 
@@ -156,9 +158,18 @@ def of_objects(comparison: Comparison) -> Iterator[str]:
 
 
 def of_disabled(disabled: Disabled) -> Iterator[str]:
-    """Intents that somebody disabled."""
+    """Intents that somebody disabled; what should have enabled them again by now."""
+    now = datetime.now(UTC)
     for record in disabled.records.values():
-        yield record.sentence
+        late = record.late(now)
+        if late is not None and late > OVERDUE:
+            yield (
+                f"{record.sentence}. It was to be enabled at {record.until}, and nothing has done "
+                "so: no sidecar (beside kube-mgmt, no keeper) runs or reaches the API server. Run "
+                "`fairlead enable`"
+            )
+        else:
+            yield record.sentence
     yield from disabled.halves
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,12 @@ def push(
     with Operation.begun(cluster, progress) as operation:
         bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
         strategy = strategies.deployed(operation, restart=restart)
-        _require_tested(policies, progress)
-        deployed = require_deployed(operation)
-        warnings = _warnings(operation, strategy, policies, deployed)
-        new = strategy.render(policies)
+        with nothing_pushed():
+            staging.require_free_packages(policies.modules, policies.sources, progress)
+            workspace.require_good(policies, progress, remembering=True)
+            deployed = require_deployed(operation)
+            warnings = _warnings(operation, strategy, policies, deployed)
+            new = strategy.render(policies)
         result = bring(operation, strategy, new, deployed, Change("push", message))
     return {**result, "warnings": [*warnings, *result["warnings"]]}
 
@@ -96,15 +99,14 @@ def revision(
     return staging.staged(policies, engine, progress).revision
 
 
-def _require_tested(policies: PolicySet, progress: Progress) -> None:
-    """Raises UsageError, and FairleadError if a check or a test of the policies fails."""
-    staging.require_free_packages(policies.modules, policies.sources, progress)
+@contextmanager
+def nothing_pushed() -> Iterator[None]:
+    """Says in errors that they came before any change."""
     try:
-        workspace.require_good(policies, progress, remembering=True)
-    except UsageError:
-        raise
+        yield
     except FairleadError as error:
-        raise FairleadError(f"{error}\nnothing was pushed") from error
+        error.args = (f"{error}\nnothing was pushed",)
+        raise
 
 
 def _warnings(

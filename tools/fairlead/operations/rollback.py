@@ -15,10 +15,10 @@ from fairlead.common import remarks
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import engine_names, manifests
+from fairlead.deployment.history_log import Entry
 from fairlead.deployment.names import SETTINGS_ANNOTATION
 from fairlead.operations import bundle_following, history, push, strategies
 from fairlead.operations.change_steps import Change
-from fairlead.operations.history import Entry
 from fairlead.operations.strategies.base import Operation
 from fairlead.policy import bundles, staging
 from fairlead.settings.models import Settings

@@ -30,7 +30,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `policies`: a list of {name, status, error, used}; see policy_status.policies
     - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
       failurePolicy}; see drift.Compared
-    - `disabled`: the intents that `fairlead disable` disabled, as {intent, by, since, reason}
+    - `disabled`: the intents that `fairlead disable` disabled, as {intent, by, since, reason,
+      until}
     - `certificates`: see certificate_status.certificates
     - `servers`: a list of {name, pid, restarts, running}
     - `problems`: sentences about everything that is not as it should be

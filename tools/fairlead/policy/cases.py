@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import admission_reviews
-from fairlead.policy import fairlead_yaml, policy_files
+from fairlead.policy import fairlead_yaml, intent_file, policy_files
 from fairlead.policy.intents import Intent
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import MAIN
@@ -224,10 +224,14 @@ def _sources(policies: PolicySet) -> list[Path]:
 
 
 def in_path(path: Path) -> list[Path]:
-    """The files with cases in a file or folder. Raises InputError if a folder has none."""
+    """The files with cases in a file or folder: of a folder of policies, those in the folders
+    `cases`. Raises InputError if a folder has none.
+    """
     if not path.is_dir():
         return [path]
     sources = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    if any(file.name == intent_file.FILE for file in sources):
+        sources = [file for file in sources if "cases" in file.relative_to(path).parts[:-1]]
     if not sources:
         raise InputError(path, "holds no *.yaml file with cases: add one, or name another")
     return sources

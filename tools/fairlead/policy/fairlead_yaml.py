@@ -4,12 +4,13 @@ name images."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import paths, yaml_files
+from fairlead.common import mistakes, paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.mistakes import Mistake
 from fairlead.policy import intents, policy_files
@@ -67,10 +68,11 @@ def read(path: Path | None = None, rules: Rules = _none) -> tuple[Settings, Poli
     InputError for what is wrong with the policies.
     """
     document = _document(path)
-    settings = _parsed(document) if document else Settings()
-    policies = policy_files.NONE.of(None, settings.policies)
+    settings, found = _parsed(document) if document else (Settings(), [])
+    with _also(document, found):
+        policies = policy_files.NONE.of(None, settings.policies)
     if document:
-        _check(document, settings, policies.intents, rules)
+        _check(document, settings, found, policies.intents, rules)
     return _with_images(settings), policies
 
 
@@ -78,17 +80,15 @@ def _with_images(settings: Settings) -> Settings:
     return settings.model_copy(update={"images": overridden(settings.images, os.environ)})
 
 
-def located(path: Path | None, mistakes: Sequence[Mistake]) -> UsageError:
+def located(path: Path | None, found: Sequence[Mistake]) -> UsageError:
     """What says where in the file in force these mistakes stand; their locations are keys from the
     top.
     """
     file = find(path)
     documents = yaml_files.read_yaml(file) if file else []
     if file is None or not documents:
-        return UsageError("\n".join(mistake.text for mistake in mistakes))
-    problems = [(documents[0].line(mistake.location), mistake.text) for mistake in mistakes]
-    (line, text), *further = sorted(problems, key=lambda problem: problem[0] or 0)
-    return InputError(file, text, line=line, further=further)
+        return UsageError("\n".join(mistake.text for mistake in found))
+    return documents[0].mistaken(found)
 
 
 def _document(path: Path | None) -> yaml_files.Document | None:
@@ -111,67 +111,109 @@ def parse(
     `known_intents`, by default those of the project. Raises InputError with every mistake and its
     line, and if an intent.yaml cannot be read.
     """
-    settings = _parsed(document)
+    settings, found = _parsed(document)
     if known_intents is None:
         known_intents = intents.in_folder(intents.builtin_folder())
-    folders = map(Path, settings.policies)
-    own_intents = (intent for folder in folders for intent in intents.in_folder(folder))
-    _check(document, settings, [*known_intents, *own_intents], rules)
+    with _also(document, found):
+        own = [
+            intent
+            for folder in map(Path, settings.policies)
+            for intent in intents.in_folder(folder)
+        ]
+    _check(document, settings, found, [*known_intents, *own], rules)
     return settings
 
 
-def _parsed(document: yaml_files.Document) -> Settings:
-    """The settings of a document, with the places of its folders."""
-    settings = document.parse(Settings)
+def _parsed(document: yaml_files.Document) -> tuple[Settings, list[Mistake]]:
+    """The settings of a document, with the places of its folders, and every mistake in it; then
+    the settings are those of the other parts. Raises InputError if there are none.
+    """
+    document.require_mapping()
+    settings, found = mistakes.repaired(Settings, document.value)
+    if settings is None:
+        raise document.mistaken(found)
     parent = document.path.absolute().parent
-    folders = [str((parent / folder).resolve()) for folder in settings.policies]
-    for number, folder in enumerate(folders):
-        if not Path(folder).is_dir():
-            problem = f"policies: there is no folder {folder}: create it, or remove it"
-            raise InputError(document.path, problem, line=document.line(["policies", number]))
-    return settings.model_copy(update={"policies": folders})
+    folders = []
+    for number, name in enumerate(settings.policies):
+        folder = (parent / name).resolve()
+        if folder.is_dir():
+            folders.append(str(folder))
+        else:
+            text = f"policies: there is no folder {folder}: create it, or remove it"
+            found.append(Mistake(("policies", number), text))
+    return settings.model_copy(update={"policies": folders}), found
+
+
+@contextmanager
+def _also(document: yaml_files.Document | None, found: Sequence[Mistake]) -> Iterator[None]:
+    """Adds the mistakes in the settings to an error about what they name."""
+    try:
+        yield
+    except InputError as error:
+        if document and found:
+            raise UsageError(f"{document.mistaken(found)}\n{error}") from error
+        raise
 
 
 def _check(
-    document: yaml_files.Document, settings: Settings, known_intents: Iterable[Intent], rules: Rules
+    document: yaml_files.Document,
+    settings: Settings,
+    found: Sequence[Mistake],
+    known_intents: Iterable[Intent],
+    rules: Rules,
 ) -> None:
-    """Raises InputError with everything that is wrong about intents and parameters."""
+    """Raises InputError with all mistakes `found`, and with everything that is wrong about intents
+    and parameters.
+    """
     by_name = {intent.name: intent for intent in known_intents}
-    problems = sorted(_problems(document, settings, by_name))
-    if problems := problems or sorted(_against(rules, document, settings, by_name)):
-        (line, problem), *further = problems
-        raise InputError(document.path, problem, line=line, further=further)
+    problems = [
+        mistake
+        for mistake in _problems(document, settings, by_name)
+        if not any(_follows(mistake, earlier) for earlier in found)
+    ]
+    wrong = {mistake.location[1] for mistake in (*found, *problems) if mistake.location[1:]}
+    problems += _against(rules, settings, by_name, wrong)
+    if found or problems:
+        raise document.mistaken([*found, *problems])
+
+
+def _follows(mistake: Mistake, earlier: Mistake) -> bool:
+    """Whether a mistake about intents may be there only because a part with an earlier one was left
+    out: a folder of policies, an instance, its intent or its parameters.
+    """
+    if earlier.location[:1] == ("policies",):
+        return mistake.is_unknown
+    same_instance = mistake.location[:2] == earlier.location[:2]
+    return same_instance and earlier.location[2:3] in ((), ("intent",), mistake.location[2:3])
 
 
 def _against(
-    rules: Rules,
-    document: yaml_files.Document,
-    settings: Settings,
-    by_name: Mapping[str, Intent],
-) -> Iterator[tuple[int, str]]:
-    """The parameters that the settings give against the rules."""
+    rules: Rules, settings: Settings, by_name: Mapping[str, Intent], wrong: Container[object]
+) -> Iterator[Mistake]:
+    """The parameters that the settings give against the rules, but for instances with mistakes."""
     instances = []
     for name, instance in settings.intents.items():
-        if instance.enabled and instance.parameters:
+        if instance.enabled and instance.parameters and name not in wrong:
             intent = by_name[instance.intent or name]
             instances.append(Given(name, intent, intent.parameters(instance.parameters)))
     for broken, mistake in rules(instances):
-        line = document.line(["intents", broken.name, *mistake.location]) or 0
-        yield line, f"intents.{broken.name}.{mistake.text}"
+        yield Mistake(
+            ("intents", broken.name, *mistake.location), f"intents.{broken.name}.{mistake.text}"
+        )
 
 
 def _problems(
     document: yaml_files.Document, settings: Settings, by_name: Mapping[str, Intent]
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[Mistake]:
     """What is wrong with the intents that the settings name, and with their parameters."""
     for name, instance in settings.intents.items():
         for mistake in _of_instance(name, instance, by_name):
-            yield document.line(["intents", name, *mistake.location]) or 0, mistake.text
-    modes = document.value.get("enforcement")
+            yield replace(mistake, location=("intents", name, *mistake.location))
+    modes, named = (document.value.get(key) for key in ("enforcement", "intents"))
     for name in modes if isinstance(modes, dict) else ():
-        if name not in {*by_name, *settings.intents}:
+        if name not in {*by_name, *(named if isinstance(named, dict) else ())}:
             text = f"enforcement: there is no intent {name!r}: use one of {_listed(by_name)}"
-            yield document.line(["enforcement", name]) or 0, text
+            yield Mistake(("enforcement", name), text, is_unknown=True)
 
 
 def _of_instance(
@@ -183,6 +225,7 @@ def _of_instance(
             (),
             f"intents: there is no intent {name!r}: use one of {_listed(by_name)}, or say with "
             "`intent:` which of them it is an instance of",
+            is_unknown=True,
         )
         return
     if name not in by_name and (illegal := intents.name_problem(name.replace("-", "_"))):
@@ -190,7 +233,7 @@ def _of_instance(
     intent = by_name.get(instance.intent or name)
     if intent is None:
         text = f"there is no intent {instance.intent!r}: use one of {_listed(by_name)}"
-        yield Mistake(("intent",), f"intents.{name}.intent: {text}")
+        yield Mistake(("intent",), f"intents.{name}.intent: {text}", is_unknown=True)
         return
     if name in by_name and intent.name != name:
         text = f"{name!r} is an intent of its own: choose another name for this instance"

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
 
+from fairlead import __version__
 from fairlead.common import atomic_files, paths
 from fairlead.common.errors import UsageError
 from fairlead.policy import intent_file, intents, old_metadata, pages, policy_files
@@ -112,6 +115,7 @@ def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:
         "package": intent.replace("-", "_"),
         "title": intent.replace("-", " ").capitalize(),
         "schema": _schema_from(folder),
+        "version": _version(),
     }
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),
@@ -125,6 +129,20 @@ def _rendered(template: str, folder: Path, intent: str) -> dict[Path, str]:
         folder / _path(name, names["package"]): environment.get_template(name).render(names)
         for name in sorted(environment.list_templates())
     }
+
+
+def _version() -> str:
+    """What a checkout of this Fairlead is named by: its commit; without a checkout, the tag."""
+    if not (paths.root() / ".git").exists() or not shutil.which("git"):
+        return f"v{__version__}"
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"],  # noqa: S607 - the user's git
+        cwd=paths.root(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return head.stdout.strip() or f"v{__version__}"
 
 
 def _path(template: str, package: str) -> str:

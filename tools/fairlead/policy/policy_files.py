@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
+from fairlead.opa.module_names import ModuleName
 from fairlead.policy import carried, intent_file, intents
 from fairlead.policy.intents import Intent
 from fairlead.policy.revision import MAIN
@@ -104,6 +105,11 @@ class PolicyFiles:
     def text(self, path: Path) -> str:
         """A module, as a cluster gets it."""
         return next(f.modules[path] for f in self.folders if path in f.modules)
+
+    def name(self, key: str, path: Path) -> ModuleName:
+        """The name of a module, its ConfigMap key, for OPA's program."""
+        lines = carried.without_facts(self.text(path)).count("\n")
+        return ModuleName(key, path, lines)
 
 
 NONE = PolicyFiles()

@@ -137,7 +137,9 @@ def _in_force(files: PolicyFiles, settings: Settings, further: frozenset[str]) -
     """The policies of these files that the settings put in force."""
     in_force = files.in_force(settings, further)
     sources = {key: path for key, path in in_force.items() if not path.name.endswith("_test.rego")}
-    modules = {key: files.text(path) for key, path in sources.items()}
+    modules: dict[str, str] = {
+        files.name(key, path): files.text(path) for key, path in sources.items()
+    }
     for key in libraries.unused(modules):
         del modules[key], sources[key]
     present = set(sources.values())

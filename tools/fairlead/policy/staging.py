@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fairlead.common import yaml_files
-from fairlead.common.errors import FairleadError, InputError
+from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
-from fairlead.opa import cli
+from fairlead.opa import cli, module_names
 from fairlead.policy import data_places, joining, policy_files, python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.policy_set import PolicySet
@@ -38,8 +38,8 @@ _UNNAMED = 12 * "0"
 def stage(bundle: Bundle, progress: Progress) -> Bundle:
     """The bundle as it is deployed.
 
-    Raises InputError as require_free_packages, and FairleadError if a module has no package or
-    cannot be parsed.
+    Raises InputError as require_free_packages and if a module has no package, and BrokenPolicies or
+    FairleadError if one cannot be parsed.
     """
     require_free_packages(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
@@ -114,5 +114,5 @@ def _row_of_package(text: str) -> int | None:
 def _package(key: str, text: str) -> str:
     match = PACKAGE.search(text)
     if not match:
-        raise FairleadError(f"{key}: names no package: begin it with `package NAME`")
+        raise InputError(module_names.shown(key), "names no package: begin it with `package NAME`")
     return match[1]

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
+from fairlead.opa.module_names import ModuleName
 from fairlead.policy.revision import PACKAGE
 from fairlead.settings.services import SERVICES
 
@@ -30,9 +31,9 @@ def unused(modules: Mapping[Key, str], progress: Progress = _SILENT) -> set[Key]
     """The keys of the modules that no entry point depends on. A reference with a variable, such as
     `data.teams[name].deny`, counts as a use of all that it may mean.
 
-    Raises FairleadError if the modules do not compile together.
+    Raises BrokenPolicies or FairleadError if the modules do not compile together.
     """
-    names = {f"{number}.rego": key for number, key in enumerate(modules)}
+    names = {_name(f"{number}.rego", key): key for number, key in enumerate(modules)}
     texts = {name: modules[key] for name, key in names.items()}
     used = cli.modules_used(texts, ENTRY_POINTS, progress)
     return {key for name, key in names.items() if name not in used}
@@ -48,3 +49,9 @@ def unused_packages(
     unused_keys = unused({**present, **modules}, progress)
     used_packages = {package for key, package in packages.items() if key not in unused_keys}
     return sorted({*packages.values()} - used_packages)
+
+
+def _name(text: str, key: object) -> str:
+    """The name of a module, which knows the file of its key, or of the end of its key."""
+    last = key[-1] if isinstance(key, tuple) else key
+    return last.renamed(text) if isinstance(last, ModuleName) else text

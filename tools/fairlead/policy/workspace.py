@@ -7,6 +7,7 @@ them. Its messages name the original files.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from fairlead.common.errors import FairleadError, InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
 from fairlead.opa.cli import Tested
+from fairlead.opa.module_names import ModuleName
 from fairlead.policy import contract, kinds, libraries, policy_files, remembered, tables
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -28,18 +30,22 @@ _SILENT = Progress()
 
 @dataclass(frozen=True)
 class Workspace:
-    """A temporary folder with `policies` and `schemas`. `sources` has the original of each
-    module, by its file in the folder.
+    """A temporary folder with `policies` and `schemas`. `sources` has the name of each module, by
+    its file in the folder.
     """
 
     policies: Path
     schemas: Path
-    sources: Mapping[Path, Path]
+    sources: Mapping[Path, ModuleName]
 
     def named(self, text: str) -> str:
         """A message with the names of the original files."""
         for copy, source in self.sources.items():
-            text = text.replace(str(copy), paths.shown(source))
+            text = re.sub(
+                rf"{re.escape(str(copy))}(?::(\d+))?",
+                lambda match, source=source: source.place(match[1]),  # type: ignore[misc]
+                text,
+            )
         return text
 
 
@@ -71,7 +77,7 @@ def of(examples: PolicySet) -> Iterator[Workspace]:
             copy = policies / key
             copy.parent.mkdir(exist_ok=True)
             copy.write_text(in_force.modules.get(key) or texts[key])
-            sources[copy] = path
+            sources[copy] = examples.files.name(key, path)
         (policies / tables.INTENTS).write_text(in_force.modules[tables.INTENTS])
         for name in policy_files.FILE_MODULES:
             shutil.copyfile(policy_files.builtin() / name, policies / name)

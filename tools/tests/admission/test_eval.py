@@ -270,6 +270,59 @@ def test_what_opa_is_not_asked_about_is_told_with_the_reason(
     assert lines[1:] == [f"because    {reason}"]
 
 
+OWN = "pools: {gpu: {}}\nintents: {required-labels: {parameters: {labels: [{key: team}]}}}\n"
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, labels: {team: a}}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: nginx}]}}
+"""
+GPU = ("--namespace-labels", "agentpool=gpu")
+
+
+def reasons(folder: Path, manifest: str, *options: str, settings: str = OWN) -> Any:
+    """The decision by settings of its own."""
+    for name, text in (("fairlead.yaml", settings), ("object.yaml", manifest)):
+        (folder / name).write_text(text)
+    return decided(folder / "object.yaml", "--settings", str(folder / "fairlead.yaml"), *options)
+
+
+def test_what_a_refusal_is_about_says_why_and_nothing_else_does(tmp_path: Path) -> None:
+    refused = reasons(tmp_path, DEPLOYMENT.replace("labels: {team: a}", "labels: {}"), *GPU)
+    assert (refused["allowed"], refused["explanation"]) == (False, [])
+    allowed = reasons(tmp_path, DEPLOYMENT, *GPU)
+    assert "node-pool changes only the pods of a Deployment" in allowed["explanation"]
+    of_both = reasons(
+        tmp_path,
+        DEPLOYMENT.replace("labels: {team: a}", "labels: {}").replace(
+            "spec: {containers", "spec: {nodeSelector: {agentpool: other}, containers"
+        ),
+        *GPU,
+    )
+    assert of_both["allowed"] is False
+    assert "node-pool changes only the pods of a Deployment" in of_both["explanation"]
+
+
+def test_a_namespace_with_a_declared_pool_has_nothing_to_check(tmp_path: Path) -> None:
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {agentpool: gpu}}\n"
+    data = reasons(tmp_path, namespace, settings="pools: {gpu: {}}\n")
+    assert data["asked"] is False
+    assert data["reason"] == '"gpu" is a declared pool, so there is nothing to check'
+    unknown = reasons(tmp_path, namespace.replace("gpu", "cpu"), settings="pools: {gpu: {}}\n")
+    assert unknown["asked"] is True
+
+
+def test_nobody_is_told_to_wait_for_a_file(tmp_path: Path) -> None:
+    data = reasons(tmp_path, POD)
+    assert data["allowed"] is False
+    assert 'pod "web": namespace "payments" is not known' in data["message"].split("; ")
+    assert data["explanation"] == [
+        'no labels of namespace "payments" were given: add --namespace-labels KEY=VALUE, or --live'
+    ]
+
+
 def test_subresources_are_named(tmp_path: Path) -> None:
     review = json.loads(REVIEW.read_text())
     review["request"] |= {"operation": "CONNECT", "subResource": "exec"}

@@ -389,3 +389,17 @@ def test_the_kubernetes_client_is_not_loaded_without_a_cluster(manifests: Path) 
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_nobody_is_told_to_wait_for_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n"
+        "spec: {containers: []}\n"
+    )
+    report = gate.check([file], policies=PolicySet.load(Settings()), progress=Progress())
+    (finding,) = report.verdicts[0].findings
+    assert finding.message == (
+        'pod "web": the labels of namespace "shop" are not known: name the file with its '
+        "manifest, too, or add --namespace-labels or --live"
+    )

@@ -305,3 +305,19 @@ def test_an_embedded_cluster_of_another_checkout_is_left_to_that_one(tmp_path: P
     target = registry.chosen("context", None, None, elsewhere)
     with pytest.raises(UsageError, match=r"'theirs' of another checkout, .*elsewhere: run this"):
         registry.recognized(target)
+
+
+@pytest.mark.parametrize(
+    ("level", "advice"),
+    [("0", "add `--name demo`"), ("1", "add `ARGS='--name demo'`")],
+    ids=["a command", "make"],
+)
+def test_a_cluster_with_another_name_is_offered(
+    level: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAKELEVEL", level)
+    monkeypatch.setattr(registry, "running", lambda: ["demo"])
+    monkeypatch.setattr(registry, "_running_kind", list)
+    with pytest.raises(UsageError) as error:
+        registry.find(Target(name="nowhere"))
+    assert f"(running: demo): {advice}, or start 'nowhere' with `fairlead up" in str(error.value)

@@ -99,6 +99,7 @@ def test_no_role_has_a_wildcard_and_none_writes_more_than_a_status() -> None:
         "fairlead-admin",
         "fairlead-pool-admin",
         "fairlead-keeper",
+        "fairlead-switches",
     }
     for name in ("opa", "fairlead-opa"):
         for rule in roles[name]:

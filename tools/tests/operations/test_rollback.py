@@ -9,9 +9,9 @@ import pytest
 
 from fairlead.common.errors import UsageError
 from fairlead.deployment import manifests
+from fairlead.deployment.history_log import Entry
 from fairlead.deployment.names import REVISION_ANNOTATION
 from fairlead.operations import history, push, rollback
-from fairlead.operations.history import Entry
 from fairlead.settings.models import Settings
 
 DEFAULTS = Settings().document()

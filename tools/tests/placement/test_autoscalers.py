@@ -57,7 +57,7 @@ def autoscaler(kind: str = "Deployment", version: str = "apps/v1", **spec: Any) 
     }
 
 
-KEDA = {
+KEDA: dict[str, Any] = {
     "apiVersion": "keda.sh/v1alpha1",
     "kind": "ScaledObject",
     "metadata": {"name": "scaler", "namespace": "shop"},
@@ -97,7 +97,7 @@ def test_the_least_replicas_need_room_and_have_a_price(scaler: dict[str, Any]) -
 def test_without_a_least_number_one_counts_and_another_target_is_none_of_it() -> None:
     assert decided(workload(), autoscaler(minReplicas=None))["clusters"]["north"]["replicas"] == 1
     for other in (autoscaler(kind="StatefulSet"), autoscaler(version="example.com/v1"), KEDA | {}):
-        target = other["spec"]["scaleTargetRef"]
+        target: dict[str, Any] = other["spec"]["scaleTargetRef"]
         renamed = {**other, "spec": {**other["spec"], "scaleTargetRef": {**target, "name": "b"}}}
         answer = decided(workload(), renamed)
         assert answer["clusters"]["north"]["replicas"] == 3
@@ -105,7 +105,8 @@ def test_without_a_least_number_one_counts_and_another_target_is_none_of_it() ->
 
 
 def test_odd_autoscalers_are_no_autoscalers_of_anything() -> None:
-    for spec in ("x", {"scaleTargetRef": "api"}, {"scaleTargetRef": {}}, None):
+    specs: list[Any] = ["x", {"scaleTargetRef": "api"}, {"scaleTargetRef": {}}, None]
+    for spec in specs:
         odd = {**autoscaler(), "spec": spec}
         assert decided(workload(), odd)["clusters"]["north"]["replicas"] == 3
 
@@ -114,7 +115,8 @@ def test_each_cluster_gets_its_share_of_the_limits_and_no_replicas() -> None:
     objects = (workload(**IN_BOTH), autoscaler(minReplicas=5, maxReplicas=9))
     source = "--source=https://git.example.com/a.git//deploy"
     (application_set,) = yaml.safe_load_all(run(*objects, options=("-o", "argocd", source)).stdout)
-    limits, replicas = {}, {}
+    limits: dict[str, Any] = {}
+    replicas: dict[str, Any] = {}
     for element in application_set["spec"]["generators"][0]["list"]["elements"]:
         for part in element["objects"]:
             spec = json.loads(part["patch"])["spec"]

@@ -238,7 +238,8 @@ CANNOT = [
 def test_what_cannot_be_decided_fails_and_is_named(
     others: list[dict[str, Any]], undecided: dict[str, Any], words: str
 ) -> None:
-    for options in ((), ("-o", "json"), ("-o", "karmada"), ("-o", "argocd", SOURCE)):
+    every: list[tuple[str, ...]] = [(), ("-o", "json"), ("-o", "karmada"), ("-o", "argocd", SOURCE)]
+    for options in every:
         result = run(*others, undecided, options=options)
         assert result.return_value == 1
         printed = result.stdout + result.stderr

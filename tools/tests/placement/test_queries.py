@@ -111,7 +111,7 @@ def of_shop(kind: str, name: str, api_version: str = "apps/v1", **parts: Any) ->
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
 
 
-TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}}
+TEMPLATE: dict[str, Any] = {"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}}
 EVERYTHING = [
     labelled("Namespace", "shop", customer="alpenbank"),
     running("debug"),

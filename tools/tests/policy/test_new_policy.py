@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
 
+import command_line
 import pytest
 import yaml
 
 from fairlead.checks import policies
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.policy import fairlead_yaml, new_policy, policy_files
+from fairlead.policy import cases, fairlead_yaml, new_policy, policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -72,9 +74,48 @@ def test_a_new_repository_has_settings_that_name_its_policies(tmp_path: Path) ->
     }
     settings = fairlead_yaml.load(tmp_path / "mine" / "fairlead.yaml")
     assert "sample_policy.sample_policy.rego" in PolicySet.load(settings).modules
-    workflow = yaml.safe_load((tmp_path / "mine/.github/workflows/policies.yml").read_text())
-    runs = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
-    assert any("fairlead test --policies policies" in line for line in runs)
+
+
+def test_its_workflow_pins_fairlead_and_runs_its_own_cases_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_policy.repository(tmp_path, "sample-policy")
+    workflow = yaml.safe_load((tmp_path / ".github/workflows/policies.yml").read_text())
+    steps = workflow["jobs"]["test"]["steps"]
+    (ref,) = [step["with"]["ref"] for step in steps if "ref" in step.get("with", {})]
+    assert re.fullmatch(r"[0-9a-f]{40}|v[0-9.]+", ref)
+    assert workflow["permissions"] == {"contents": "read"}
+    program = ".fairlead-checkout/.venv/bin/fairlead "
+    runs = [step["run"] for step in steps if program in step.get("run", "")]
+    assert runs == [
+        f"{program}test",
+        f"{program}verify --cases policies --policies policies --engine opa",
+    ]
+    monkeypatch.chdir(tmp_path)
+    for run in runs:
+        done = command_line.fairlead(*run.removeprefix(program).split(), "-o", "json")
+        assert done.returncode == 0, done.stderr
+    assert {row["intent"] for row in json.loads(done.stdout)} == {"sample-policy"}
+
+
+def test_test_is_about_the_policies_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs nothing that only developers of Fairlead have."""
+    new_policy.repository(tmp_path, "sample-policy")
+    monkeypatch.chdir(tmp_path)
+    done = command_line.fairlead("test", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    steps = [row["step"] for row in json.loads(done.stdout)]
+    assert steps == ["check and test", "format", "cases", "pages"]
+    with_steps = command_line.fairlead("test", "--step", "ruff")
+    assert with_steps.returncode == 2
+    assert "have steps of their own" in with_steps.stderr
+
+
+def test_cases_of_a_folder_of_policies_are_those_in_its_folders_of_cases(tmp_path: Path) -> None:
+    new_policy.policy("sample-policy", tmp_path)
+    assert [path.parent.name for path in cases.in_path(tmp_path)] == ["cases"]
 
 
 def test_a_repository_is_not_written_over_another(tmp_path: Path) -> None:

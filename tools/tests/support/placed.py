@@ -30,7 +30,7 @@ def placement(
     placement.
     """
     field = "parallelism" if kind == "Job" else "replicas"
-    manifest = {
+    manifest: dict[str, Any] = {
         "apiVersion": "/".join(filter(None, (_GROUPS[kind], "v1"))),
         "kind": kind,
         "metadata": {"name": name, "namespace": namespace},

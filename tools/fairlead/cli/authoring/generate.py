@@ -9,6 +9,7 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.common import atomic_files
+from fairlead.opa import bundle_files
 from fairlead.policy import generated
 
 
@@ -28,6 +29,8 @@ def command(policies_folder: Path | None, settings_file: Path | None, output: st
     does not begin with "Made by" is left as it is. `fairlead test` fails if a file is out of date.
     """
     policies = options.load_examples(settings_file, policies_folder)
+    with out.progress() as progress:
+        bundle_files.check(policies.modules, progress)
     settings_folders = policies.folders[1:] or policies.folders
     folders = settings_folders if policies_folder is None else [policies_folder]
     outdated = generated.outdated(generated.texts(policies, folders))

@@ -24,4 +24,4 @@ def command(folder: Path, intent: str, output: str) -> None:
     """
     out.files(new_policy.repository(folder, intent), output)
     into = "" if folder == Path() else f"cd {folder}; "
-    out.note(f"next: {into}fairlead test --policies policies; fairlead up")
+    out.note(f"next: {into}fairlead test; fairlead up")

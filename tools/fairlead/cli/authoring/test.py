@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -10,7 +9,9 @@ import click
 from fairlead.checks import laboratory, policies
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.common import paths
 from fairlead.common.errors import UsageError
+from fairlead.policy import fairlead_yaml
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -37,19 +38,37 @@ def command(
     output: str,
     pytest_arguments: tuple[str, ...],
 ) -> int:
-    """Check and test policies. In a checkout of Fairlead without --policies: check, lint and test
-    everything, on a real OPA and a real API server.
+    """Check and test policies: those of --policies, or else those that the settings name. In a
+    checkout of Fairlead, whose settings name none: check, lint and test everything, on a real OPA
+    and a real API server.
 
-    PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails.
+    PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails, 2 if a policy
+    cannot be read or compiled.
     """
-    if policies_folder is None:
+    if policies_folder is None and not _names_policies(settings_file):
         if not laboratory.present():
-            raise UsageError("name the folder of your policies: fairlead test --policies FOLDER")
+            raise UsageError(
+                "the settings name no folder of policies: run this where your fairlead.yaml is, or "
+                "name the folder: fairlead test --policies FOLDER"
+            )
         arguments = [argument for step in steps for argument in ("--step", step)]
         return laboratory.run("test", *arguments, "--output", output, "--", *pytest_arguments)
     if steps or pytest_arguments:
-        raise UsageError("--policies has steps of its own: leave out --step and pytest's arguments")
+        raise UsageError(
+            "policies of your own have steps of their own: leave out --step and pytest's arguments"
+        )
     loaded = options.load_examples(settings_file, policies_folder)
-    results = [asdict(result) for result in policies.run(loaded, progress=out.plain())]
-    out.emit(results, output, out.rows(None, ("step", "passed", "seconds", "detail"), results))
-    return int(not all(result["passed"] for result in results))
+    results = list(policies.run(loaded, progress=out.plain()))
+    rows = [result.row for result in results]
+    out.emit(rows, output, out.rows(None, ("step", "passed", "seconds", "detail"), rows))
+    return max(result.code for result in results)
+
+
+def _names_policies(settings_file: Path | None) -> bool:
+    """Whether the settings file in force is a user's own, and names folders of policies. That of
+    the checkout is for those who develop Fairlead.
+    """
+    file = fairlead_yaml.find(settings_file)
+    if file is None or (settings_file is None and file.resolve().parent == paths.root()):
+        return False
+    return bool(options.load(settings_file).policies)

@@ -17,6 +17,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import gate_report
 from fairlead.clusters import registry
+from fairlead.common import yaml_files
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
 
@@ -100,6 +101,9 @@ def command(
         raise UsageError(
             "--live and --namespace-labels both set the namespace's labels: give one of them"
         )
+    for path in paths:
+        if path != yaml_files.STDIN and not path.exists():
+            yaml_files.read_text(path)  # raises: a name that is wrong is no finding
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
     policies = options.load_policies(settings_file, policies_folder)
     cluster = registry.find(target) if live else None

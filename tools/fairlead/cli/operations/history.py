@@ -27,7 +27,8 @@ _COLUMNS = ("number", "time", "by", "action", "revision", "changed", "message")
 @options.cluster
 @options.output
 def command(compared: tuple[str, str] | None, target: registry.Target, output: str) -> None:
-    """List the pushes, rollbacks and deployments, the latest first.
+    """List the pushes, rollbacks and deployments, the latest first, and who disabled intents and
+    enabled them again.
 
     The entry in force has a * after its number. `fairlead rollback NUMBER` brings the policies of
     an entry back.
@@ -40,7 +41,10 @@ def command(compared: tuple[str, str] | None, target: registry.Target, output: s
             out.warning(sentence)
         return
     lines = history.table(cluster)
-    rows = [{**line, "number": _number(line), "changed": _changed(line)} for line in lines]
+    rows = [
+        {**line, "number": _number(line), "changed": _changed(line), "message": _message(line)}
+        for line in lines
+    ]
     out.emit(lines, output, out.rows(None, _COLUMNS, rows))
 
 
@@ -48,7 +52,14 @@ def _number(line: dict[str, Any]) -> str:
     return f"{line['number']} *" if line["current"] else str(line["number"])
 
 
+def _message(line: dict[str, Any]) -> str | None:
+    """The message, with the end of what is disabled for a time."""
+    return f"until {line['until']}: {line['message']}" if line["until"] else line["message"]
+
+
 def _changed(line: dict[str, Any]) -> str | None:
+    if line["intents"]:
+        return ", ".join(line["intents"])
     return None if line["changed"] is None else ", ".join(line["changed"]) or "nothing"
 
 

@@ -15,6 +15,7 @@ from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.engines.base import UnsupportedSettings
+from fairlead.opa import bundle_files
 from fairlead.operations import strategies
 from fairlead.operations.strategies import python
 from fairlead.policy import fairlead_yaml
@@ -75,6 +76,8 @@ def command(
                 "--sidecar, --secrets, --renew and --kustomize are about pods: leave them out with "
                 f"--engine {engine}"
             )
+        with out.progress() as progress:
+            bundle_files.check(policies.modules, progress)  # the engine itself may read no Rego
         try:
             objects = engines.render(engine, policies)
         except UnsupportedSettings as error:

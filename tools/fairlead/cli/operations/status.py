@@ -45,7 +45,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         )
     if data["disabled"]:
         console.print()
-        record = ("intent", "by", "since", "reason")
+        record = ("intent", "by", "since", "until", "reason")
         out.rows("disabled", record, data["disabled"], dict.fromkeys(record, "bold red"))(console)
     for title, columns, rows in (
         (data["engine"], ("pod", "url", "ready", "revision", "data as of"), _opas(data["opa"])),

@@ -1,11 +1,12 @@
-"""`fairlead keeper`: renew OPA's certificate where the sidecar cannot (kube-mgmt)."""
+"""`fairlead keeper`: renew OPA's certificate where the sidecar cannot (kube-mgmt), and enable
+intents in time."""
 
 from __future__ import annotations
 
 import logging
 import socket
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from fairlead.deployment import component_flags as flags
 @click.command()
 @component_options.kubeconfig
 @renewal_options.options
+@renewal_options.enable_in_time
 @click.option(
     flags.ROLL_OUT,
     is_flag=True,
@@ -32,6 +34,7 @@ from fairlead.deployment import component_flags as flags
 def command(
     kubeconfig: Path | None,
     renewal: renewal_options.Renewal | None,
+    enable_in_time: bool,
     roll_out: bool,
     health_endpoint: str,
     tls_cert_file: Path,
@@ -62,7 +65,11 @@ def command(
     component_options.log(log_level)
     tls = (tls_cert_file, tls_private_key_file)
     health_server.start(health_endpoint, tls, registry, health)
+    stop = Event()
+    if enable_in_time:
+        ends = renewal_options.switch_ends(kubeconfig)
+        Thread(target=ends.run, args=(stop,), name=ends.name, daemon=True).start()
     try:
-        keeper.run(Event())
+        keeper.run(stop)
     except KeyboardInterrupt:
         logging.getLogger("fairlead.keeper").info("ending")

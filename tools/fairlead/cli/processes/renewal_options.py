@@ -1,5 +1,5 @@
-"""The options of `sync` and `keeper` for certificate renewal, and the Keeper that is built from
-them."""
+"""The options of `sync` and `keeper` for certificate renewal and for what enables intents in time,
+and what is built from them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.keeper import servers
 from fairlead.keeper.keeper import MANAGER, Keeper
+from fairlead.keeper.switch_ends import SwitchEnds
 from fairlead.kube.clients import BRIEF, Objects
 
+enable_in_time = click.option(
+    flags.ENABLE_IN_TIME,
+    is_flag=True,
+    help="Enable intents again when the time of `fairlead disable --for` is over.",
+)
 _OPTIONS = (
     click.option(
         flags.CERTIFICATE_LIFE,
@@ -93,6 +99,11 @@ def keeper(
     return Keeper(
         api, serving, valid=renewal.valid, before=renewal.before, replica=replica, registry=registry
     )
+
+
+def switch_ends(kubeconfig: Path | None) -> SwitchEnds:
+    """What enables intents in time. Raises UsageError if the kubeconfig is unusable."""
+    return SwitchEnds(Objects(kubeconfig, timeout=BRIEF))
 
 
 def _renewal(

@@ -108,6 +108,7 @@ from fairlead.sync.sidecar import Options, Sidecar
     help="The program that compiles PlacementPolicies before API servers store them.",
 )
 @renewal_options.options
+@renewal_options.enable_in_time
 @component_options.log_level
 def command(
     kubeconfig: Path | None,
@@ -129,6 +130,7 @@ def command(
     placement_policies: bool,
     opa_program: Path,
     renewal: renewal_options.Renewal | None,
+    enable_in_time: bool,
     log_level: str,
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
@@ -185,6 +187,8 @@ def command(
                 renewal, kubeconfig, replica=replica_name, registry=sidecar.registry
             )
         )
+    if enable_in_time:
+        sidecar.accompany(renewal_options.switch_ends(kubeconfig))
     component_options.log(log_level)
     try:
         sidecar.run(Event())

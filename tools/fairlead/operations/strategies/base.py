@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
+from fairlead.deployment.disabled_intents import Disabled
 from fairlead.kube import clients
 from fairlead.operations import deployed_state
 from fairlead.operations.applying import Applier, Outcome
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.disabled_intents import Disabled
 from fairlead.operations.drift import Comparison
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet

@@ -19,7 +19,7 @@ import yaml
 
 from fairlead import engines
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment import disabled_objects, engine_names, manifests
+from fairlead.deployment import disabled_intents, disabled_objects, engine_names, manifests
 from fairlead.deployment.names import (
     CEL_ENGINE,
     ENGINE_ANNOTATION,
@@ -32,7 +32,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.engines.live import custom_resources, marker
 from fairlead.kube import clients
-from fairlead.operations import applying, disabled_intents, drift, transient_access
+from fairlead.operations import applying, drift, transient_access
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.strategies import admission_objects, base, pod_objects
 from fairlead.operations.strategies.base import Description, Key, Operation, Overtaken, Revision

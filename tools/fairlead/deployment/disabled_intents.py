@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import disabled_objects
 from fairlead.deployment.disabled_objects import Record
@@ -134,13 +133,14 @@ def _annotated(before: Mapping[str, str], after: Mapping[str, str]) -> Patch:
 
 
 def changed_by(
-    cluster: Cluster,
     objects: clients.Objects,
+    cluster: str,
     keys: Sequence[Key],
     change: Callable[[Mapping[str, Any]], Patch],
 ) -> bool:
     """Change the objects in this order; whether there was anything to change. A dry run comes
-    first, so that somebody who may change only some of them changes none. Raises FairleadError.
+    first, so that somebody who may change only some of them changes none. Errors name the
+    `cluster`. Raises FairleadError.
     """
     try:
         for key in keys:
@@ -149,10 +149,21 @@ def changed_by(
         if error.status != 403:
             raise
         raise FairleadError(
-            f"{error}. Nothing was changed in cluster {cluster.name}: this takes the right to "
+            f"{error}. Nothing was changed in cluster {cluster}: this takes the right to "
             "patch webhook configurations and bindings of admission policies, and the verb "
             "administer on policies.fairlead.dev. Use the kubeconfig of an administrator"
         ) from error
+    return patch_each(objects, keys, change)
+
+
+def patch_each(
+    objects: clients.Objects,
+    keys: Sequence[Key],
+    change: Callable[[Mapping[str, Any]], Patch],
+) -> bool:
+    """Change the objects in this order; whether there was anything to change. Raises
+    ApiServerError.
+    """
     changed = [_patch(objects, key, change) for key in keys]
     return any(changed)
 
