@@ -168,12 +168,11 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
     }
     current = None
     for source in sources:
-        documents = yaml_files.parse_yaml(
-            yaml_files.read_text(source, may_be_blank=True), source, select=lambda _: True
-        )
-        if not documents:
+        text = yaml_files.read_text(source, may_be_blank=True)
+        read = yaml_files.first_document(text, source, above=0)
+        if read is None:
             continue
-        document = documents[0].value
+        document = read.value
         if not isinstance(document, dict):
             raise InputError(source, "is not a kubeconfig: name another file by --kubeconfig")
         current = current or document.get("current-context")
