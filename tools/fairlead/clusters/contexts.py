@@ -168,11 +168,12 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
     }
     current = None
     for source in sources:
-        text = yaml_files.read_text(source, may_be_blank=True)
-        read = yaml_files.first_document(text, source, above=0)
-        if read is None:
+        documents = yaml_files.parse_yaml(
+            yaml_files.read_text(source, may_be_blank=True), source, may_be_blank=True
+        )
+        if not documents:
             continue
-        document = read.value
+        document = documents[0].value
         if not isinstance(document, dict):
             raise InputError(source, "is not a kubeconfig: name another file by --kubeconfig")
         current = current or document.get("current-context")
