@@ -15,7 +15,6 @@ from waits import until
 
 from fairlead.cli.operations.status import command
 from fairlead.clusters.base import Cluster
-from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import DATA_LABEL, NAMESPACE, POLICY_LABEL
 from fairlead.kube import clients
