@@ -363,7 +363,7 @@ def _cell(value: Any) -> str:
         return _NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return texts.printable(str(value), keep="\n")
+    return texts.printable(str(value).expandtabs(4), keep="\n")
 
 
 def files(paths: Sequence[Path], output: str) -> None:
