@@ -19,7 +19,7 @@ from fairlead.admission import audit, diff
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
+from fairlead.kube import clients, stored_fields
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.responses import Response
 from fairlead.operations.deploy import deploy
@@ -145,7 +145,7 @@ def outcome(api: clients.Objects, subject: Subject) -> Outcome:
 
 
 def sent(api: clients.Objects, subject: Subject, manifest: Mapping[str, Any]) -> Response:
-    again = copy.deepcopy(dict(manifest))
+    again = copy.deepcopy(stored_fields.written_again(manifest))
     if again["metadata"].get("name"):
         again["metadata"]["name"] += AGAIN
     for owner in again["metadata"].get("ownerReferences") or ():
@@ -159,10 +159,8 @@ def without_server(body: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {k: v for k, v in body["metadata"].items() if k not in MADE_BY_SERVER}
     if metadata.get("generateName"):
         metadata.pop("name", None)
-    labels = metadata.get("labels") or {}
-    own = [label for label in labels if "controller-uid" in label or "job-name" in label]
-    if own:  # a Job's own, made of its uid
-        return {"kind": body["kind"], "spec": body["spec"]["template"]["spec"]}
+    if body["kind"] == "Job":  # its labels and its selector are made of its uid
+        return {"kind": "Job", "spec": body["spec"]["template"]["spec"]}
     return {**{k: v for k, v in body.items() if k != "status"}, "metadata": metadata}
 
 
