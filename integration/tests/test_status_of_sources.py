@@ -62,7 +62,7 @@ def test_a_library_that_was_deleted_while_others_use_it_is_a_problem(
         )
         assert "because fairlead/a-user/a.rego uses it" in sentence
         (orphan,) = status.status(cluster)["orphans"]
-        assert (orphan["module"], orphan["used_by"]) == (
+        assert (orphan["module"], orphan["usedBy"]) == (
             "fairlead/z-lib/zlib.rego",
             ["fairlead/a-user/a.rego"],
         )

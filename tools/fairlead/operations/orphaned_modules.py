@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fairlead.deployment.names import NAMESPACE, POLICIES
@@ -28,7 +28,7 @@ class Orphan:
 
     def document(self) -> dict[str, Any]:
         """As `status` lists it."""
-        return {**asdict(self), "used_by": list(self.used_by)}
+        return {"opa": self.opa, "module": self.module, "usedBy": list(self.used_by)}
 
 
 def of_opa(state: Served, present: Collection[str]) -> Iterator[Orphan]:

@@ -29,7 +29,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `access`: see transient_access.controllers
     - `policies`: a list of {name, status, error, used}; see policy_status.policies
     - `data`: the ConfigMaps of data, as {name, status, error}
-    - `orphans`: modules that OPAs serve though their source is gone, as {opa, module, used_by}
+    - `orphans`: modules that OPAs serve though their source is gone, as {opa, module, usedBy}
     - `remains`: if nothing is deployed, sentences about what is left of an earlier deployment
     - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
       failurePolicy}; see drift.Compared

@@ -37,7 +37,9 @@ def test_a_module_of_an_earlier_revision_is_left_to_the_sidecar() -> None:
 
 
 def test_a_library_without_a_source_is_told_with_what_uses_it() -> None:
-    assert orphans(LIBRARY) == [Orphan("opa-0", LIBRARY, (USER,))]
+    (orphan,) = orphans(LIBRARY)
+    assert orphan == Orphan("opa-0", LIBRARY, (USER,))
+    assert orphan.document() == {"opa": "opa-0", "module": LIBRARY, "usedBy": [USER]}
     (sentence,) = problems.of_orphans([*orphans(LIBRARY), Orphan("opa-1", LIBRARY, (USER,))])
     assert sentence == (
         f"{LIBRARY} was deleted, and is still in force in opa-0, opa-1, because {USER} uses it. "
