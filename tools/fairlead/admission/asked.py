@@ -141,13 +141,15 @@ def foreseen(cluster: Cluster, policies: PolicySet) -> Webhooks:
 
 def completed(webhooks: Webhooks, policies: PolicySet) -> Webhooks:
     """The webhooks, with those that a deployment would bring for intents that have none of them."""
-    asked_for = {
-        _intent(webhook)
+    present = [
+        webhook
         for configuration in webhooks.configurations
         for webhook in configuration.get("webhooks") or ()
-    }
+    ]
+    asked_for = {_intent(webhook) for webhook in present}
+    for_all = any(_path(webhook) in ("", "/") for webhook in present)
     undeployed = [each.name for each in policies.active if each.name not in asked_for]
-    if None in asked_for or not undeployed or not webhooks.deployed:
+    if for_all or not undeployed or not webhooks.deployed:
         return webhooks
     brought = tuple(
         {
@@ -211,9 +213,14 @@ def ask(
 
 def _intent(webhook: Mapping[str, Any]) -> str | None:
     """The intent whose decision the webhook asks for, by its path; None for that of all."""
-    client = webhook.get("clientConfig") or {}
-    path = urlsplit(client.get("url") or "").path or (client.get("service") or {}).get("path") or ""
+    path = _path(webhook)
     return path.removeprefix(INTENTS) if path.startswith(INTENTS) else None
+
+
+def _path(webhook: Mapping[str, Any]) -> str:
+    client = webhook.get("clientConfig") or {}
+    path = urlsplit(client.get("url") or "").path or (client.get("service") or {}).get("path")
+    return str(path or "")
 
 
 def _asked(

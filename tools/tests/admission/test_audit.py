@@ -410,6 +410,14 @@ def test_an_intent_that_is_not_deployed_yet_is_judged_by_its_own_webhooks() -> N
         assert NOT_ASKED in (today.finding, today.message.rpartition("; ")[2].partition(":")[0])
 
 
+def test_a_webhook_about_placement_policies_is_none_of_an_intent() -> None:
+    present = deployed(Settings())
+    other = calling(clientConfig={"service": {"path": "/placement-policies"}}).configurations
+    both = replace(present, configurations=(*present.configurations, *other))
+    webhooks = asked.completed(both, PolicySet.load(Settings.model_validate(LABELS)))
+    assert webhooks.undeployed == ("required-labels",)
+
+
 def test_webhooks_of_a_cluster_that_has_all_are_as_they_are() -> None:
     policies = PolicySet.load(Settings.model_validate(LABELS))
     for webhooks in (deployed(policies.settings), asked.rendered(policies), calling()):
