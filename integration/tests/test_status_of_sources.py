@@ -42,7 +42,7 @@ def test_data_that_opa_rejects_are_a_problem_with_the_reason(
             what="the status of the data is an error",
         )
         assert sentence.startswith(
-            "data of teams are not loaded (error: fairlead/teams/teams.yaml:1: invalid_json: is not JSON: "
+            "data of teams are not loaded (error: fairlead/teams/teams.yaml:1: invalid_json: "
         ), sentence
         assert "data has to be JSON, whatever the key ends with" in sentence
         text = CliRunner().invoke(command, ["--name", cluster.name], catch_exceptions=False).output
