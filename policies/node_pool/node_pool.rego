@@ -99,8 +99,8 @@ _refusals contains sprintf(
 }
 
 _refusals contains sprintf(
-	"%s sets spec.nodeSelector %s, but namespace %q places its pods in pool %q: remove spec.nodeSelector, or set just %s%s",
-	[offender, selector_text(own_selector), namespace, pool_name, selector_text(assignment.nodeSelector), _hint],
+	"%s sets spec.nodeSelector %s, but namespace %q places its pods in pool %q%s: remove spec.nodeSelector, or set just %s%s",
+	[offender, selector_text(own_selector), namespace, pool_name, _lack, selector_text(assignment.nodeSelector), _hint],
 ) if {
 	creates_pods
 	settings.pod_selector == "reject"
@@ -154,6 +154,14 @@ _fits if own_selector in [{}, assignment.nodeSelector]
 _fits if {
 	loses_last_gate
 	includes(node_selector, assignment.nodeSelector)
+}
+
+# What the nodeSelector lacks, if all is right that it has.
+default _lack := ""
+
+_lack := sprintf(", which also requires %s", [selector_text(missing)]) if {
+	object.subset(assignment.nodeSelector, own_selector)
+	missing := object.remove(assignment.nodeSelector, own_selector)
 }
 
 # The way out for a nodeSelector that no manifest sets.

@@ -103,6 +103,13 @@ test_any_other_selector_is_refused if {
 	}
 }
 
+test_a_part_of_the_pools_selector_is_refused_for_what_it_lacks if {
+	_decide(_create({"nodeSelector": {"agentpool": "pool1"}})) == _denied(`pod "web" sets spec.nodeSelector agentpool=pool1, but namespace "payments" places its pods in pool "pool1", which also requires disk=ssd, gpu=yes: remove spec.nodeSelector, or set just agentpool=pool1, disk=ssd, gpu=yes`) with data.settings.pools as {"pool1": {
+		"nodeSelector": {"agentpool": "pool1", "gpu": "yes", "disk": "ssd"},
+		"tolerations": [],
+	}}
+}
+
 test_a_node_name_is_refused if {
 	_decide(_create({"nodeName": "n1"})) == _denied(`pod "web" sets spec.nodeName=n1, but namespace "payments" places its pods in pool "pool1": remove spec.nodeName`)
 }

@@ -371,9 +371,18 @@ def _on_any_selector(pods: Pods, assignment: Assignment) -> Iterator[str]:
         return
     yield (
         f"{pods.offender} sets spec.nodeSelector {_pairs(own)}, but namespace "
-        f"{quoted(pods.request.namespace)} places its pods in pool {quoted(assignment.pool)}: "
-        f"remove spec.nodeSelector, or set just {_pairs(assignment.selector)}{_hint(pods)}"
+        f"{quoted(pods.request.namespace)} places its pods in pool {quoted(assignment.pool)}"
+        f"{_lack(own, assignment)}: remove spec.nodeSelector, or set just "
+        f"{_pairs(assignment.selector)}{_hint(pods)}"
     )
+
+
+def _lack(own: Mapping[str, Any], assignment: Assignment) -> str:
+    """What the nodeSelector lacks, if all is right that it has."""
+    if not _includes(assignment.selector, own):
+        return ""
+    missing = {key: value for key, value in assignment.selector.items() if key not in own}
+    return f", which also requires {_pairs(missing)}"
 
 
 def _on_conflicts(pods: Pods, assignment: Assignment) -> Iterator[str]:

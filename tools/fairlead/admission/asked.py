@@ -21,10 +21,7 @@ if TYPE_CHECKING:  # the Kubernetes client takes long to load
     from fairlead.clusters.base import Cluster
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-RENDERED = (
-    "the cluster has no webhooks of Fairlead: those that a deployment by these settings would "
-    "bring count"
-)
+_OTHERS = "those that a deployment by these settings would bring count"
 _GROUP = "admissionregistration.k8s.io/v1"
 # The label that API servers give to each namespace, and by which webhooks exempt some.
 _NAME = "kubernetes.io/metadata.name"
@@ -33,11 +30,22 @@ _NAME = "kubernetes.io/metadata.name"
 @dataclass(frozen=True)
 class Webhooks:
     """The configurations of all webhooks that call the engine. They are `deployed` if a cluster has
-    them; otherwise a deployment would bring them.
+    them; otherwise a deployment would bring them. It would bring those of the `undeployed` intents
+    in any case.
     """
 
     configurations: tuple[Mapping[str, Any], ...]
     deployed: bool
+    undeployed: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """Which webhooks count although the cluster does not have them; empty if there are none."""
+        if not self.deployed:
+            return f"the cluster has no webhooks of Fairlead: {_OTHERS}"
+        if self.undeployed:
+            return f"the cluster has no webhooks of {', '.join(self.undeployed)}: {_OTHERS}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,38 @@ def of_cluster(cluster: Cluster, policies: PolicySet) -> Webhooks:
     return webhooks if webhooks.configurations else rendered(policies)
 
 
+def foreseen(cluster: Cluster, policies: PolicySet) -> Webhooks:
+    """The webhooks of Fairlead in the cluster, and those that a deployment would bring for intents
+    that have none there. Raises FairleadError if they cannot be listed.
+    """
+    return completed(of_cluster(cluster, policies), policies)
+
+
+def completed(webhooks: Webhooks, policies: PolicySet) -> Webhooks:
+    """The webhooks, with those that a deployment would bring for intents that have none of them."""
+    present = [
+        webhook
+        for configuration in webhooks.configurations
+        for webhook in configuration.get("webhooks") or ()
+    ]
+    asked_for = {_intent(webhook) for webhook in present}
+    for_all = any(_path(webhook) in ("", "/") for webhook in present)
+    undeployed = [each.name for each in policies.active if each.name not in asked_for]
+    if for_all or not undeployed or not webhooks.deployed:
+        return webhooks
+    brought = tuple(
+        {
+            **configuration,
+            "metadata": {"name": f"{configuration['metadata']['name']}-undeployed"},
+            "webhooks": [
+                webhook for webhook in configuration["webhooks"] if _intent(webhook) in undeployed
+            ],
+        }
+        for configuration in rendered(policies).configurations
+    )
+    return Webhooks((*webhooks.configurations, *brought), True, tuple(undeployed))
+
+
 def _ours(item: Mapping[str, Any]) -> bool:
     """Whether it is what asks OPA; somebody may have removed the label."""
     metadata = item["metadata"]
@@ -173,9 +213,14 @@ def ask(
 
 def _intent(webhook: Mapping[str, Any]) -> str | None:
     """The intent whose decision the webhook asks for, by its path; None for that of all."""
-    client = webhook.get("clientConfig") or {}
-    path = urlsplit(client.get("url") or "").path or (client.get("service") or {}).get("path") or ""
+    path = _path(webhook)
     return path.removeprefix(INTENTS) if path.startswith(INTENTS) else None
+
+
+def _path(webhook: Mapping[str, Any]) -> str:
+    client = webhook.get("clientConfig") or {}
+    path = urlsplit(client.get("url") or "").path or (client.get("service") or {}).get("path")
+    return str(path or "")
 
 
 def _asked(

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairlead.admission import asked, batch, reduced_reviews
+from fairlead.admission import asked, batch, earlier_pools, reduced_reviews
 from fairlead.admission.asked import Asked
 from fairlead.admission.batch import described
-from fairlead.admission.decisions import Decision
+from fairlead.admission.decisions import Decision, refused
+from fairlead.admission.earlier_pools import Pools
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
+from fairlead.kube import admission_reviews
 from fairlead.policy.policy_set import PolicySet
 
 OUTSIDE = "outside its pool"
@@ -28,6 +30,10 @@ KINDS = (OUTSIDE, REFUSED, CHANGED, NOT_ASKED, PLACED, UNMAPPED, ALONE)
 """The findings on an object, the worst first. The last two are only counted."""
 
 VIOLATIONS = (OUTSIDE, REFUSED)
+
+_GIVEN = tuple(f"/spec/{field}" for field in earlier_pools.FIELDS)
+_RESTARTED = ("Deployment", "StatefulSet")
+"""The kinds of workloads whose pods are all made again by `kubectl rollout restart`."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +78,19 @@ class Answer:
 
 def audit(cluster: Cluster, policies: PolicySet, *, progress: Progress) -> dict[str, Any]:
     """Evaluate the policies on every pod and template of `cluster`, and on all objects of other
-    kinds that they are about, as if all intents were enforced, where the API server asks OPA.
+    kinds that they are about, as if all intents were enforced, where the API server asks OPA. Where
+    intents have no webhooks in the cluster yet, those of a deployment count.
 
     Fairlead need not be deployed in the cluster; the right to list objects is enough. Returns
-    {findings, counts, webhooks}: findings as dicts of Finding, the worst first, without UNMAPPED
-    and ALONE, and the number of each of KINDS. The webhooks are `deployed`, or `rendered` if the
-    cluster has none. Raises FairleadError if objects cannot be read or OPA fails.
+    {findings, counts, webhooks, undeployed}: findings as dicts of Finding, the worst first, without
+    UNMAPPED and ALONE, and the number of each of KINDS. The webhooks are `deployed`, or `rendered`
+    if the cluster has none. If it has some, `undeployed` names the intents without any. Raises
+    FairleadError if objects cannot be read or OPA fails.
     """
     policies = policies.under(policies.settings.enforced())
-    webhooks = asked.of_cluster(cluster, policies)
-    inventory = Inventory(cluster, progress, further_kinds(policies.active))
+    webhooks = asked.foreseen(cluster, policies)
+    pools = Pools(policies.settings)
+    inventory = Inventory(cluster, progress, further_kinds(policies.active), pools)
     subjects = inventory.subjects
     reviews = [review for subject in subjects for review in subject.reviews]
     admissions = asked.ask(
@@ -106,6 +115,7 @@ def audit(cluster: Cluster, policies: PolicySet, *, progress: Progress) -> dict[
         "findings": [asdict(finding) for finding in reported],
         "counts": {kind: counts[kind] for kind in KINDS},
         "webhooks": "deployed" if webhooks.deployed else "rendered",
+        "undeployed": list(webhooks.undeployed),
     }
 
 
@@ -143,40 +153,88 @@ def judge(
     asked for them. `nodes` has the labels of each existing node, by name.
     """
     decided = [answer.effective for answer in answers]
-    missed = [reason for answer in answers for reason in answer.missed]
-    pool = decided[0].pool if decided else None
-    selector = decided[0].selector if decided else {}
-    labels = nodes.get(subject.node or "")
-    unmet = [
-        f"{k}={v}" for k, v in sorted(selector.items()) if labels is not None and labels.get(k) != v
-    ]
-    refusals = [decision.message for decision in decided if not decision.allowed]
-    patch = next((decision.patch for decision in decided if decision.patch), ())
-    if not decided:
-        finding, message = ALONE, ""
-    elif unmet:
-        runs = f"runs on {subject.node}, which is not labelled {', '.join(unmet)}"
-        finding, message = (
-            OUTSIDE,
-            "; ".join((runs, *(f"{REFUSED}: {refusal}" for refusal in refusals[:1]))),
-        )
-    elif refusals:
-        finding, message = REFUSED, refusals[0]
-    elif patch:
-        finding, message = CHANGED, described(patch)
-    elif missed and pool is not None:
-        finding, message = NOT_ASKED, missed[0]
-    else:
-        finding, message = (UNMAPPED if pool is None else PLACED) if subject.runs else ALONE, ""
     called = not answers or any(answer.admission.asked for answer in answers)
+    finding, message = _found(subject, answers, nodes.get(subject.node or ""))
     return Finding(
         namespace=subject.namespace,
         kind=subject.kind,
         name=subject.name,
-        pool=pool,
+        pool=decided[0].pool if decided else None,
         node=subject.node,
         finding=finding,
         message=message,
         asked=called,
         reason="" if called else answers[0].admission.reason,
     )
+
+
+def _found(
+    subject: Subject, answers: Sequence[Answer], labels: Mapping[str, str] | None
+) -> tuple[str, str]:
+    """The finding and its message; `labels` are those of the pod's node, None without one."""
+    decided = [answer.effective for answer in answers]
+    if not decided:
+        return ALONE, ""
+    is_current = _is_current(subject, answers[0].decision)
+    advice = "" if subject.stored is None or is_current else _advice(subject)
+    missed = [] if is_current else [reason for answer in answers for reason in answer.missed]
+    at = refused(decided)
+    refusal = "" if at is None else decided[at].message
+    if unmet := _unmet(decided[0].selector, labels):
+        return OUTSIDE, _sentences(
+            f"runs on {subject.node}, which is not labelled {', '.join(unmet)}",
+            f"{REFUSED}: {refusal}" if at is not None else advice,
+        )
+    if at is not None:
+        return REFUSED, refusal
+    if changes := _changes(subject, decided, is_current=is_current):
+        return CHANGED, _sentences(changes, advice, *(f"{NOT_ASKED}: {m}" for m in missed[:1]))
+    if missed:
+        return NOT_ASKED, missed[0]
+    if not subject.runs:
+        return ALONE, ""
+    return (UNMAPPED if decided[0].pool is None else PLACED), ""
+
+
+def _unmet(selector: Mapping[str, str], labels: Mapping[str, str] | None) -> list[str]:
+    """What the node's labels lack of the pool's; nothing of a pod without a node."""
+    if labels is None:
+        return []
+    return [f"{key}={value}" for key, value in sorted(selector.items()) if labels.get(key) != value]
+
+
+def _is_current(subject: Subject, decision: Decision) -> bool:
+    """Whether the pod has what its pool gives, and has it from Fairlead."""
+    if subject.stored is None or not decision.allowed:
+        return False
+    placed = admission_reviews.apply(decision.patch, subject.reviews[0]["request"]["object"])
+    return earlier_pools.given(placed["spec"]) == earlier_pools.given(subject.stored)
+
+
+def _changes(subject: Subject, decided: Sequence[Decision], *, is_current: bool) -> str:
+    """What would be added to the object, or else to its pods; nothing that it has already."""
+    for review, decision in reversed([*zip(subject.reviews, decided, strict=True)]):
+        patch = [
+            operation
+            for operation in decision.patch
+            if not (is_current and operation["path"].startswith(_GIVEN))
+        ]
+        if patch:
+            of_pods = "" if review["request"]["kind"]["kind"] == subject.kind else "its pods: "
+            return f"{of_pods}{described(patch)}"
+    return ""
+
+
+def _advice(subject: Subject) -> str:
+    """How to have a pod placed anew that an earlier pool placed."""
+    if subject.made_by is None:
+        remedy = "delete it, and create it again"
+    elif subject.made_by[0] in _RESTARTED:
+        remedy = f"delete the pod, or restart {' '.join(subject.made_by)}"
+    else:
+        remedy = f"delete the pod: {' '.join(subject.made_by)} makes it again"
+    return f"an earlier pool placed it: {remedy}"
+
+
+def _sentences(*parts: str) -> str:
+    return "; ".join(filter(None, parts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -65,6 +65,14 @@ class Decision:
         return replace(
             self, allowed=not error, message=error, patch=patch, intents=intents, reason=reason
         )
+
+
+def refused(decided: Sequence[Decision]) -> int | None:
+    """The number of the refusal that counts: that of an object itself, whose decision is the last,
+    before that of its pods. None if nothing is refused.
+    """
+    numbers = [number for number, decision in enumerate(decided) if not decision.allowed]
+    return max(numbers, default=None)
 
 
 def fields(answer: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from fairlead.admission import asked, batch, engine_decisions
 from fairlead.admission.asked import Webhooks
-from fairlead.admission.decisions import Decision
+from fairlead.admission.decisions import Decision, refused
+from fairlead.admission.earlier_pools import Pools
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError, UsageError
@@ -20,7 +21,6 @@ from fairlead.deployment import engine_names
 from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES
 from fairlead.operations import drift, history
 from fairlead.policy import bundles
-from fairlead.policy.instances import Instance
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Replicated
 
@@ -34,8 +34,8 @@ KINDS = (REFUSED, ADMITTED, PATCHED, TOLD)
 
 @dataclass(frozen=True)
 class Difference:
-    """An object with a different decision. `deployed` and `new` are {asked, allowed,
-    message, warnings, patch}.
+    """An object with a different decision. `deployed` and `new` are {of, asked, allowed, message,
+    warnings, patch}; `of` is the kind that was decided on, Pod for the pods of a workload.
     """
 
     namespace: str
@@ -63,9 +63,12 @@ def diff(
     express an intent, FairleadError if objects cannot be read or an engine fails.
     """
     deployed = _deployed(cluster)
-    kinds = further_kinds([*_active(deployed), *policies.active])
-    requests = _Requests(Inventory(cluster, progress, kinds), progress)
-    now, rendered = asked.of_cluster(cluster, policies), asked.rendered(policies)
+    before_them = _policies(deployed)
+    kinds = further_kinds([*(before_them.active if before_them else ()), *policies.active])
+    pools = Pools(*(each.settings for each in (before_them, policies) if each))
+    requests = _Requests(Inventory(cluster, progress, kinds, pools), progress)
+    now = asked.of_cluster(cluster, before_them or policies)
+    rendered = asked.rendered(policies)
     modules = bundles.modules_of(deployed["data"])
     before = requests.decisions(now, modules, _replicated(deployed), "deployed")
     if engine == OPA_ENGINE:
@@ -74,12 +77,12 @@ def diff(
     else:
         after = requests.decisions_of(engine, policies, rendered)
         compared = requests.compared(before, after)
-    differences = _differences(requests.subjects, before, after, compared)
+    found = differences(requests.subjects, before, after, compared)
     return {
-        "differences": [asdict(difference) for difference in differences],
+        "differences": [asdict(difference) for difference in found],
         "counts": {
-            "same": len(requests.subjects) - len(differences),
-            "different": len(differences),
+            "same": len(requests.subjects) - len(found),
+            "different": len(found),
         },
         "revisions": {"deployed": bundles.revision(deployed["data"]), "new": revision},
     }
@@ -151,27 +154,53 @@ class _Requests:
         ]
 
 
-def _differences(
+def differences(
     subjects: Iterable[Subject],
     before: Iterable[Decision],
     after: Iterable[Decision],
     compared: Iterable[str | None],
 ) -> list[Difference]:
-    """The differences, the gravest first. One is enough for an object: that of the pod, which comes
-    before its workload's.
-    """
+    """The differences, the gravest first, and one for an object."""
     decided = zip(before, after, compared, strict=True)
-    differences = []
-    for subject in subjects:
-        of_subject = [next(decided) for _ in subject.reviews]
-        for old, new, difference in of_subject:
-            if difference:
-                key = (subject.namespace, subject.kind, subject.name)
-                differences.append(Difference(*key, difference, _as_dict(old), _as_dict(new)))
-                break
+    found = (_of_object(subject, [next(decided) for _ in subject.reviews]) for subject in subjects)
     return sorted(
-        differences, key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name)
+        filter(None, found),
+        key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name),
     )
+
+
+def _of_object(
+    subject: Subject, decided: Sequence[tuple[Decision, Decision, str | None]]
+) -> Difference | None:
+    """How the decisions on an object differ, those on its pods included; None if they do not.
+
+    It counts as refused if it is refused itself, or its pods are: what else is decided has no
+    effect then.
+    """
+    old, new = [each[0] for each in decided], [each[1] for each in decided]
+    before, after = refused(old), refused(new)
+    if before is not None and after is not None:
+        either = [each for each in decided if not (each[0].allowed and each[1].allowed)]
+        sides = (before, old), (after, new)
+        return _difference(subject, TOLD, *sides) if any(each[2] for each in either) else None
+    if after is not None:
+        return _difference(subject, REFUSED, (after, old), (after, new))
+    if before is not None:
+        return _difference(subject, ADMITTED, (before, old), (before, new))
+    differing = [(KINDS.index(each[2]), -at) for at, each in enumerate(decided) if each[2]]
+    if not differing:
+        return None
+    kind, last = min(differing)  # that of the object itself before that of its pods
+    return _difference(subject, KINDS[kind], (-last, old), (-last, new))
+
+
+def _difference(subject: Subject, kind: str, *sides: tuple[int, Sequence[Decision]]) -> Difference:
+    """The difference between two decisions, each by its number among those on the object."""
+    old, new = (
+        {"of": subject.reviews[at]["request"]["kind"]["kind"], **_as_dict(decisions[at])}
+        for at, decisions in sides
+    )
+    return Difference(subject.namespace, subject.kind, subject.name, kind, old, new)
 
 
 def compare(deployed: Decision, new: Decision) -> str | None:
@@ -204,12 +233,12 @@ def _replicated(deployed: dict[str, Any]) -> list[Replicated]:
         return []
 
 
-def _active(deployed: dict[str, Any]) -> Sequence[Instance]:
-    """The deployed intents; none if another version of Fairlead wrote them."""
+def _policies(deployed: dict[str, Any]) -> PolicySet | None:
+    """The deployed policies; None if another version of Fairlead wrote them."""
     try:
-        return PolicySet.deployed(deployed["data"], drift.settings(deployed)).active
+        return PolicySet.deployed(deployed["data"], drift.settings(deployed))
     except FairleadError:
-        return []
+        return None
 
 
 def _deployed(cluster: Cluster) -> dict[str, Any]:

@@ -223,7 +223,7 @@ def evaluate(
     """
     if webhooks is None:
         webhooks = asked.rendered(policies)
-    foreign = (asked.RENDERED,) if namespaces is not None and not webhooks.deployed else ()
+    foreign = (webhooks.note,) if namespaces is not None and webhooks.note else ()
     inputs = request_files.read(
         [path],
         namespace=namespace,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from fairlead.admission import earlier_pools
+from fairlead.admission.earlier_pools import Pools
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
@@ -35,6 +37,9 @@ class Subject:
 
     Pods that a node or a DaemonSet places have no reviews. `node` is the node that a pod runs on.
     `namespace` is empty for an object without one. `runs` says whether it is a pod or makes pods.
+
+    `stored` is the spec of a pod as it is, if pools gave it something; its review has not.
+    `made_by` are the kind and the name of the workload that makes the pod again, if one does.
     """
 
     namespace: str
@@ -43,6 +48,18 @@ class Subject:
     reviews: tuple[dict[str, Any], ...]
     node: str | None = None
     runs: bool = True
+    stored: Object | None = None
+    made_by: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload that makes pods or other workloads, and the kind and name of the one by which
+    people change it: of a ReplicaSet, its Deployment.
+    """
+
+    template: Object
+    changed_by: tuple[str, str]
 
 
 def further_kinds(active: Iterable[Instance]) -> list[Kind]:
@@ -60,13 +77,21 @@ def further_kinds(active: Iterable[Instance]) -> list[Kind]:
 
 class Inventory:
     """The current state of a cluster, without exempt namespaces and without pods and jobs that have
-    ended. `kinds` are those besides pods and workloads; see `further_kinds`.
+    ended. `kinds` are those besides pods and workloads; see `further_kinds`. `pools` are all that
+    may have placed its pods.
     """
 
-    def __init__(self, cluster: Cluster, progress: Progress, kinds: Sequence[Kind] = ()) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        progress: Progress,
+        kinds: Sequence[Kind] = (),
+        pools: Pools | None = None,
+    ) -> None:
         self._api = Objects(cluster.kubeconfig)
         self._progress = progress
         self._kinds = kinds
+        self._pools = pools or Pools()
 
     @cached_property
     def namespaces(self) -> dict[str, Any]:
@@ -88,17 +113,19 @@ class Inventory:
         """Every pod, every workload and every object of the further kinds. Raises FairleadError if
         a kind of them cannot be listed.
         """
-        subjects = [
-            subject for pod in self._objects("/api/v1/pods", *_ALIVE) for subject in of_pod(pod)
-        ]
-        for (group, name), template in TEMPLATES.items():
+        subjects: list[Subject] = []
+        workloads: dict[str, Workload] = {}
+        for (group, name), path in TEMPLATES.items():
             version = f"{group}/v1".lstrip("/")
-            path = api_paths.joined(version, None, admission_reviews.plural(name))
-            subjects += [
-                subject
-                for workload in self._objects(path)
-                for subject in of_workload(workload, template)
-            ]
+            for stored in self._objects(
+                api_paths.joined(version, None, admission_reviews.plural(name))
+            ):
+                subjects += of_workload(stored, path)
+                workloads[stored["metadata"]["uid"]] = Workload(
+                    _template(stored, path), _changed_by(stored)
+                )
+        for pod in self._objects("/api/v1/pods", *_ALIVE):
+            subjects += of_pod(pod, self._pools, workloads)
         for kind in self._kinds:
             subjects += [of_object(stored, kind) for stored in self._of_kind(kind)]
         # A namespace may have been deleted since, with all objects in it.
@@ -163,8 +190,11 @@ class Inventory:
             yield item
 
 
-def of_pod(pod: Object) -> Iterator[Subject]:
-    """The pod as its author would apply it again.
+def of_pod(
+    pod: Object, pools: Pools | None = None, workloads: Mapping[str, Workload] | None = None
+) -> Iterator[Subject]:
+    """The pod as its author would apply it again, without what `pools` gave it. `workloads` are
+    those that may have made it, by uid.
 
     Its spec.nodeName may come from the author or from the scheduler. The API server records who set
     which field (metadata.managedFields), except for the scheduler's binding, so a nodeName without
@@ -175,12 +205,20 @@ def of_pod(pod: Object) -> Iterator[Subject]:
     if _placed_by_another(pod, node):
         yield Subject(*identity, (), node)
         return
-    manifest = stored_fields.without(pod)
+    controller = _controller(pod)
+    workload = (workloads or {}).get(controller.get("uid", ""))
+    spec = (pools or Pools()).without(pod, workload.template if workload else None)
+    is_placed = earlier_pools.given(spec) != earlier_pools.given(pod["spec"])
     if not _sets_node(metadata.get("managedFields") or ()):
-        manifest["spec"] = {
-            key: value for key, value in manifest["spec"].items() if key != "nodeName"
-        }
-    yield Subject(*identity, (admission_reviews.build(manifest),), node)
+        spec.pop("nodeName", None)
+    review = admission_reviews.build({**stored_fields.without(pod), "spec": spec})
+    yield Subject(
+        *identity,
+        (review,),
+        node,
+        stored=pod["spec"] if is_placed else None,
+        made_by=workload.changed_by if workload else _changed_by(pod) if controller else None,
+    )
 
 
 def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
@@ -194,9 +232,7 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
     )
     if controller.get("kind") in _READ or (workload["kind"] == "Job" and ended):
         return
-    metadata, part = workload["metadata"], workload
-    for key in template:
-        part = part.get(key) or {}
+    metadata, part = workload["metadata"], _template(workload, template)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -229,6 +265,22 @@ def of_object(stored: Object, kind: Kind) -> Subject:
         review["request"].pop("namespace", None)
     name = stored["metadata"]["name"]
     return Subject(namespace, kind.kind, name, (review,), runs=False)
+
+
+def _template(workload: Object, path: Iterable[str]) -> Object:
+    part = workload
+    for key in path:
+        part = part.get(key) or {}
+    return part
+
+
+def _changed_by(stored: Object) -> tuple[str, str]:
+    """The kind and the name of its controller, or of the object itself."""
+    controller = _controller(stored) or {
+        "kind": stored["kind"],
+        "name": stored["metadata"]["name"],
+    }
+    return str(controller.get("kind")), str(controller.get("name"))
 
 
 def _owner(workload: Object) -> dict[str, Any]:

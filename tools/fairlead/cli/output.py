@@ -365,7 +365,7 @@ def _cell(value: Any) -> str:
         return _NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return own_commands.as_typed(texts.printable(str(value), keep="\n"))
+    return own_commands.as_typed(texts.printable(str(value).expandtabs(4), keep="\n"))
 
 
 def files(paths: Sequence[Path], output: str) -> None:

@@ -148,16 +148,17 @@ def read_yaml(path: Path) -> list[Document]:
     return parse_yaml(read_text(path), path)
 
 
-def parse_yaml(text: str, path: Path) -> list[Document]:
+def parse_yaml(text: str, path: Path, *, may_be_blank: bool = False) -> list[Document]:
     """The documents of a YAML (or JSON) text that are not empty; messages name it by `path`. A key
-    that is not text, or that a mapping has twice, is an error.
+    that is not text, or that a mapping has twice, is an error, and so is a text without any
+    document, unless it `may_be_blank`.
     """
     with _errors(path):
         documents = [
             Document(path, yaml_values.value(node, _refuse), node) for node in _nodes(text)
         ]
     documents = [document for document in documents if document.value is not None]
-    if not documents:
+    if not documents and not may_be_blank:
         raise InputError(path, "holds no document, only comments: write what it is for")
     return documents
 

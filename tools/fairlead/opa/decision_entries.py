@@ -49,8 +49,8 @@ def summary(entry: Mapping[str, Any]) -> dict[str, str | None]:
 
     `verdict` is refused, failed, warned, placed or allowed; the gravest one if several intents have
     a say. It is an outcome of the metric fairlead_decisions_total, which calls refused `denied`.
-    `reason` is the message, the
-    warnings, OPA's error, or the pool.
+    `reason` is the message, the warnings, OPA's error, or the pool. An API server asks twice about
+    a pod, to place it and about its final state: only the first decision has `added`.
     """
     user = str(mapping(request(entry).get("userInfo")).get("username") or "-")
     decided = verdict(entry)
@@ -79,11 +79,14 @@ def _reason(entry: Mapping[str, Any], decided: str) -> str:
     if decided == "warned":
         return "; ".join(map(str, response.get("warnings") or ()))
     annotations = mapping(response.get("auditAnnotations"))
-    return "; ".join(
+    details = [
         str(text).partition(": ")[2]
         for intent, text in sorted(annotations.items())
         if intent != DECISION_UID
-    )
+    ]
+    if decided == "placed" and response.get("patch"):
+        details.append("added")
+    return "; ".join(details)
 
 
 def time(entry: Mapping[str, Any]) -> datetime:

@@ -4,7 +4,7 @@ deployed credentials."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from fairlead.deployment.names import (
     NAMESPACE,
     OPA_ENGINE,
     POLICIES,
+    POLICY_OBJECTS,
     PYTHON_ENGINE,
     TLS_SECRET,
     TOKEN_SECRET,
@@ -45,6 +46,8 @@ class Served:
 
     Of a server in Python, `trouble` says why it is not ready, and `rejected` which policies it
     cannot use: {revision, error}.
+
+    `modules` are those of OPA that come from objects of the cluster, by their ids.
     """
 
     opa: OpaServer
@@ -55,6 +58,7 @@ class Served:
     error: str | None = None
     trouble: str | None = None
     rejected: Mapping[str, str] | None = None
+    modules: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def config_map(objects: clients.Objects) -> dict[str, Any] | None:
@@ -104,19 +108,21 @@ def served(opa: OpaServer, token: str | None) -> Served:
     api = OpaApi(opa.url, ca=opa.ca, token=token)
     try:
         ready = api.ready()
-        prefix = leftovers.PREFIX
-        modules = {
+        prefix, policies = leftovers.PREFIX, api.policies()
+        ours = {
             id_.removeprefix(prefix): text
-            for id_, text in api.policies().items()
+            for id_, text in policies.items()
             if id_.startswith(prefix)
         }
-        revision = bundles.revision(modules) if modules else _of_bundle(api)
+        revision = bundles.revision(ours) if ours else _of_bundle(api)
         confirmed = _confirmed(api)
     except FairleadError as error:
         return Served(opa, False, None, error=str(error))
     finally:
         api.close()
-    return Served(opa, ready, revision, *confirmed)
+    sources = (f"{NAMESPACE}/", f"{POLICY_OBJECTS}/")
+    modules = {id_: text for id_, text in policies.items() if id_.startswith(sources)}
+    return Served(opa, ready, revision, *confirmed, modules=modules)
 
 
 def _of_bundle(api: OpaApi) -> str | None:

@@ -30,11 +30,15 @@ def listed(objects: clients.Objects) -> list[dict[str, Any]]:
         }
         for policy in policy_status.policies(objects)
     ]
-    return [*config_maps, *map(_row, _placement_policies(objects))]
+    return [*config_maps, *placement_policies(objects)]
+
+
+def placement_policies(objects: clients.Objects) -> list[dict[str, Any]]:
+    """The PlacementPolicies, in the same form; none if the cluster does not serve the kind."""
+    return [*map(_row, _placement_policies(objects))]
 
 
 def _placement_policies(objects: clients.Objects) -> list[dict[str, Any]]:
-    """None of them if the cluster does not serve the kind."""
     _, kind, version = PLACEMENT_POLICIES
     try:
         return objects.list(f"{PARAMETERS_GROUP}/{version}", kind, None)

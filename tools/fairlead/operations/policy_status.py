@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import (
+    DATA_LABEL,
     NAMESPACE,
     POLICIES,
     POLICY_LABEL,
@@ -32,6 +33,23 @@ def policies(objects: clients.Objects) -> list[dict[str, Any]]:
         for config_map in config_maps
         for name in [config_map["metadata"]["name"]]
     ]
+
+
+def data(objects: clients.Objects) -> list[dict[str, Any]]:
+    """Each ConfigMap of data as {name, status, error}; see `policies`."""
+    return [
+        {"name": config_map["metadata"]["name"], **status(config_map)}
+        for config_map in objects.list("v1", "ConfigMap", NAMESPACE, "=".join(DATA_LABEL))
+    ]
+
+
+def sources(objects: clients.Objects) -> set[str]:
+    """OPA's ids of all policies in ConfigMaps, accepted or not."""
+    return {
+        f"{NAMESPACE}/{config_map['metadata']['name']}/{key}"
+        for config_map in _config_maps(objects)
+        for key in config_map.get("data") or {}
+    }
 
 
 def loaded(objects: clients.Objects) -> dict[str, dict[str, str]]:

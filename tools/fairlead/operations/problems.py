@@ -13,6 +13,7 @@ from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, PYTHON_EN
 from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Comparison
+from fairlead.operations.orphaned_modules import Orphan
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates
 
@@ -117,12 +118,41 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
             )
 
 
-def of_policies(policies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """ConfigMaps whose policies are not in force."""
-    for policy in policies:
-        if policy["status"] != "ok":
-            error = f": {policy['error']}" if policy["error"] else ""
-            yield f"policies of {policy['name']} are not in force ({policy['status']}{error})"
+def of_policies(
+    policies: Iterable[Mapping[str, Any]],
+    data: Iterable[Mapping[str, Any]] = (),
+    placement_policies: Iterable[Mapping[str, Any]] = (),
+) -> Iterator[str]:
+    """ConfigMaps whose policies or data OPA does not have, and PlacementPolicies; see
+    policy_status and policy_list.
+    """
+    for rows, title, state in (
+        (policies, "policies of {}", "are not in force"),
+        (data, "data of {}", "are not loaded"),
+        (placement_policies, "PlacementPolicy {}", "is not in force"),
+    ):
+        for row in rows:
+            if row["status"] != "ok":
+                error = f": {row['error']}" if row["error"] else ""
+                yield f"{title.format(row['name'])} {state} ({row['status']}{error})"
+
+
+def of_orphans(orphans: Iterable[Orphan]) -> Iterator[str]:
+    """Modules that OPAs serve without a source."""
+    opas: dict[str, list[str]] = {}
+    users: dict[str, tuple[str, ...]] = {}
+    for orphan in orphans:
+        opas.setdefault(orphan.module, []).append(orphan.opa)
+        users[orphan.module] = orphan.used_by
+    for module, names in opas.items():
+        by, user = users[module], "uses" if len(users[module]) == 1 else "use"
+        consequence = (
+            f", because {_beginning(by)} {user} it. An OPA that restarts loads none of these: "
+            "create it again, or remove what uses it"
+            if by
+            else ": `fairlead push --restart` restarts every OPA, without it"
+        )
+        yield f"{module} was deleted, and is still in force in {_beginning(names)}{consequence}"
 
 
 def of_bundles(url: str | None, config_map: Mapping[str, Any] | None) -> Iterator[str]:

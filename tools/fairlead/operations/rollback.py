@@ -40,6 +40,8 @@ _BESIDE_POLICIES = frozenset(
     }
 )
 """The settings that no decision depends on: policies work with any value of these."""
+_SHORT = 60
+"""The most characters of a value that a sentence shows."""
 
 
 def rollback(
@@ -159,12 +161,15 @@ def way_back(settings: Sequence[Mapping[str, Any]], entry: Entry) -> str:
 
 
 def shown(settings: Sequence[Mapping[str, Any]]) -> str:
-    """The settings of `missing` in one line."""
-    return "; ".join(
-        f"{entry['setting']} is {json.dumps(entry['now'], ensure_ascii=False)} now and was "
-        f"{json.dumps(entry['then'], ensure_ascii=False)}"
-        for entry in settings
-    )
+    """The settings of `missing` in one line, with their values if these are short."""
+    return "; ".join(_shown(entry) for entry in settings)
+
+
+def _shown(entry: Mapping[str, Any]) -> str:
+    now, then = (json.dumps(entry[time], ensure_ascii=False) for time in ("now", "then"))
+    if max(len(now), len(then)) > _SHORT:
+        return f"{entry['setting']} is not what it was"
+    return f"{entry['setting']} is {now} now and was {then}"
 
 
 def _manifest(

@@ -9,7 +9,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.operations import drift, problems, strategies
+from fairlead.operations import drift, problems, remains, strategies
 from fairlead.operations.strategies.base import Operation
 from fairlead.policy.policy_set import PolicySet
 
@@ -28,6 +28,9 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
     - `access`: see transient_access.controllers
     - `policies`: a list of {name, status, error, used}; see policy_status.policies
+    - `data`: the ConfigMaps of data, as {name, status, error}
+    - `orphans`: modules that OPAs serve though their source is gone, as {opa, module, usedBy}
+    - `remains`: if nothing is deployed, sentences about what is left of an earlier deployment
     - `objects`: webhooks, guards and rights, as {kind, name, namespace, state, fields,
       failurePolicy}; see drift.Compared
     - `disabled`: the intents that `fairlead disable` disabled, as {intent, by, since, reason,
@@ -41,6 +44,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
     with Operation.begun(cluster, Progress()) as operation:
         config_map = operation.config_map
         described = strategies.described(operation).describe(config_map)
+        deployed = described.rows["deployed"]
+        left = [] if deployed else [*remains.of_cluster(operation.objects).sentences()]
     running = servers(cluster)
     return {
         "name": cluster.name,
@@ -48,11 +53,13 @@ def status(cluster: Cluster) -> dict[str, Any]:
         "kubeconfig": str(cluster.kubeconfig),
         "engine": described.engine,
         **described.rows,
+        "remains": left,
         "intents": intents(config_map),
         "objects": documents(described.comparison),
         "disabled": [asdict(record) for record in described.disabled.records.values()],
         "servers": running,
         "problems": [
+            *left,
             *problems.of_disabled(described.disabled),
             *described.problems,
             *problems.of_objects(described.comparison),

@@ -96,9 +96,7 @@ def require_ended(objects: clients.Objects) -> None:
     """Raises UsageError if somebody has transient access, which nothing would end any more without
     its controller.
     """
-    effective = [
-        parent for kind in KINDS for parent in _parents(objects, kind) if _is_effective(parent)
-    ]
+    effective = in_force(objects)
     if effective:
         first = _name(effective[0])
         suffix = ", ..." if len(effective) > 1 else ""
@@ -108,6 +106,11 @@ def require_ended(objects: clients.Objects) -> None:
             "transientrolebindings --all -A` and `kubectl delete transientclusterrolebindings "
             "--all`, or leave the setting `access` on"
         )
+
+
+def in_force(objects: clients.Objects) -> list[dict[str, Any]]:
+    """The transient bindings that give access at present, as far as the user may see them."""
+    return [parent for kind in KINDS for parent in _parents(objects, kind) if _is_effective(parent)]
 
 
 def end_all(objects: clients.Objects, *, progress: Progress) -> None:

@@ -383,6 +383,14 @@ class Settings(Strict):
         selector = declared.node_selector or {self.node_label: pool}
         return declared.model_copy(update={"node_selector": selector})
 
+    def complete(self) -> Settings:
+        """The same settings, with the nodeSelector that each pool gives."""
+        if not self.pools:
+            return self
+        return self.model_copy(
+            update={"pools": {name: self.assignment(name) for name in self.pools}}
+        )
+
     def pool_keys(self) -> list[str]:
         """The keys of the node labels that say which pool a node belongs to, sorted."""
         if not self.pools:

@@ -35,6 +35,7 @@ CLAIMED = "package_claimed"
 """The code of the problem that another policy has the package."""
 HIDING = "rules at data.{} would hide what is replicated there: choose another package"
 OF_DATA = "package {0} would hide the data that Fairlead reads at data.{0}: choose another package"
+_AS_JSON = "data has to be JSON, whatever the key ends with"
 _CONFLICTS = ("multiple default rules ", " conflicts with", "conflicting rules ")
 CHECKED = 200_000
 """The most characters of a policy whose rules OPA lists before it is loaded. Listing a megabyte
@@ -183,7 +184,9 @@ def of_document(id_: str, text: str) -> Problem | None:
     try:
         json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        return problem("invalid_json", f"is not JSON: {error.msg}", id_, error.lineno, error.colno)
+        hint = f" ({_AS_JSON})" if id_.endswith((".yaml", ".yml")) else ""
+        message = f"is not JSON: {error.msg}{hint}"
+        return problem("invalid_json", message, id_, error.lineno, error.colno)
     except RecursionError:
         return problem("invalid_json", "is nested too deeply", id_)
     except ValueError as error:

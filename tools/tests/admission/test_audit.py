@@ -19,6 +19,7 @@ from fairlead.admission.audit import (
     UNMAPPED,
     Finding,
 )
+from fairlead.admission.earlier_pools import Pools
 from fairlead.admission.inventory import Subject
 from fairlead.cli.decisions import grouped
 from fairlead.common.progress import Progress
@@ -26,7 +27,7 @@ from fairlead.deployment import disabled_objects
 from fairlead.kube import admission_reviews
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.requests import Kind
-from fairlead.settings.models import Pool, Settings
+from fairlead.settings.models import Pool, Settings, Toleration
 
 NAMESPACES = {
     name: {"metadata": {"name": name, "labels": labels}}
@@ -123,7 +124,7 @@ def of(
 ) -> Finding:
     """The finding on one pod or workload."""
     if stored["kind"] == "Pod":
-        subjects = inventory.of_pod(stored)
+        subjects = inventory.of_pod(stored, Pools(settings or Settings()))
     else:
         path = (
             ("spec", "jobTemplate", "spec", "template")
@@ -386,9 +387,135 @@ def test_an_intent_decides_only_where_its_own_webhooks_ask(
     assert (judged.finding, judged.message, judged.asked) == (finding, message, True)
 
 
+LABELS = {"intents": {"required-labels": {"parameters": {"labels": [{"key": "team"}]}}}}
+
+
+def deployed(settings: Settings) -> Webhooks:
+    """The webhooks of a cluster that Fairlead is deployed in by these settings."""
+    return replace(asked.rendered(PolicySet.load(settings)), deployed=True)
+
+
+def test_an_intent_that_is_not_deployed_yet_is_judged_by_its_own_webhooks() -> None:
+    settings = Settings.model_validate(LABELS)
+    webhooks = asked.completed(deployed(Settings()), PolicySet.load(settings))
+    assert webhooks.undeployed == ("required-labels",)
+    assert webhooks.note.startswith("the cluster has no webhooks of required-labels: ")
+    for namespace in ("payments", "free"):
+        stored = workload("Deployment", {"template": TEMPLATE})
+        stored["metadata"]["namespace"] = namespace
+        judged = of(stored, settings, webhooks)
+        assert (judged.finding, judged.asked) == (REFUSED, True)
+        assert judged.message.startswith('deployment "web": label "team" is missing')
+        today = of(stored, settings, deployed(Settings()))
+        assert NOT_ASKED in (today.finding, today.message.rpartition("; ")[2].partition(":")[0])
+
+
+def test_a_webhook_about_placement_policies_is_none_of_an_intent() -> None:
+    present = deployed(Settings())
+    other = calling(clientConfig={"service": {"path": "/placement-policies"}}).configurations
+    both = replace(present, configurations=(*present.configurations, *other))
+    webhooks = asked.completed(both, PolicySet.load(Settings.model_validate(LABELS)))
+    assert webhooks.undeployed == ("required-labels",)
+
+
+def test_webhooks_of_a_cluster_that_has_all_are_as_they_are() -> None:
+    policies = PolicySet.load(Settings.model_validate(LABELS))
+    for webhooks in (deployed(policies.settings), asked.rendered(policies), calling()):
+        assert asked.completed(webhooks, policies) == webhooks
+        assert webhooks.undeployed == ()
+
+
 def test_a_disabled_intent_is_the_reason_that_nobody_is_asked() -> None:
     judged = of(pod(), webhooks=calling(objectSelector=disabled_objects.off(None)))
     assert judged.reason == "node-pool is disabled: `fairlead enable` ends this"
+
+
+POOLS = Settings(
+    pools={
+        "pool1": Pool(
+            node_selector={"agentpool": "pool1", "disk": "ssd"},
+            allowed_tolerations=[],
+        ),
+        "pool2": Pool(tolerations=[Toleration(key="gpu", operator="Exists")]),
+    }
+)
+ADVICE = "an earlier pool placed it: "
+
+
+@pytest.mark.parametrize("pod_selector", ["reject", "merge"])
+@pytest.mark.parametrize(
+    ("made_by", "remedy"),
+    [
+        (None, "delete it, and create it again"),
+        (("Deployment", "web"), "delete the pod, or restart Deployment web"),
+        (("Job", "once"), "delete the pod: Job once makes it again"),
+    ],
+)
+def test_what_an_earlier_pool_gave_a_pod_is_not_blamed_on_its_author(
+    made_by: tuple[str, str] | None, remedy: str, pod_selector: str
+) -> None:
+    settings = POOLS.model_copy(update={"pod_selector": pod_selector})
+    gpu = {"key": "gpu", "operator": "Exists"}
+    stored = pod(
+        author={"schedulerName": "x"},
+        nodeName="pool2-0",
+        nodeSelector={"agentpool": "pool2"},
+    )
+    stored["spec"]["tolerations"] = [*TOLERATIONS, gpu]
+    if made_by:
+        stored = owned(stored, "v1", *made_by)
+    runs = "runs on pool2-0, which is not labelled agentpool=pool1, disk=ssd; "
+    judged = of(stored, settings)
+    assert (judged.finding, judged.message) == (OUTSIDE, f"{runs}{ADVICE}{remedy}")
+    del stored["spec"]["nodeName"]
+    judged = of(stored, settings)
+    assert judged.finding == CHANGED
+    assert judged.message.endswith(f"; {ADVICE}{remedy}")
+
+
+def test_what_the_author_wrote_stays_his() -> None:
+    stored = pod(author={"nodeSelector": {"agentpool": "pool2"}}, nodeName="pool2-0")
+    judged = of(stored)
+    assert judged.finding == OUTSIDE
+    assert "would be refused: " in judged.message
+    assert ADVICE not in judged.message
+
+
+def test_a_pod_that_its_present_pool_placed_has_no_earlier_one() -> None:
+    stored = pod(author={"schedulerName": "x"}, nodeSelector={"agentpool": "pool1"})
+    assert of(stored).finding == PLACED
+    stored["spec"]["nodeName"] = "bare"
+    assert of(stored).message == "runs on bare, which is not labelled agentpool=pool1"
+
+
+def test_the_template_of_a_workload_says_what_is_its_authors() -> None:
+    settings = Settings(pod_selector="merge")
+    stored = owned(
+        pod(author={"nodeSelector": {"disk": "ssd", "agentpool": "pool2"}}),
+        "apps/v1",
+        "ReplicaSet",
+        "web-1",
+    )
+    stored["metadata"]["ownerReferences"][0]["uid"] = "7"
+    for selector, finding in (
+        ({"disk": "ssd"}, CHANGED),
+        ({"disk": "ssd", "agentpool": "pool2"}, REFUSED),
+    ):
+        template = {"spec": {"nodeSelector": selector}}
+        workloads = {"7": inventory.Workload(template, ("Deployment", "web"))}
+        (judged,) = found([*inventory.of_pod(stored, Pools(settings), workloads)], settings)
+        assert judged.finding == finding
+        assert (f"{ADVICE}delete the pod, or restart Deployment web" in judged.message) == (
+            finding == CHANGED
+        )
+
+
+def test_the_path_of_a_patch_is_that_of_the_pod_or_of_the_workload() -> None:
+    message = of(workload("Deployment", {"template": TEMPLATE})).message
+    assert message == 'its pods: add /spec/nodeSelector {"agentpool": "pool1"}'
+    message = of(workload("DaemonSet", {"template": TEMPLATE})).message
+    assert message.startswith("add /spec/template/spec/nodeSelector")
+    assert of(pod()).message == 'add /spec/nodeSelector {"agentpool": "pool1"}'
 
 
 def test_an_undeclared_pool_has_no_nodes_to_be_outside_of() -> None:

@@ -114,6 +114,7 @@ def test_people_read_what_a_decision_was_and_what_it_becomes(
     def decision(text: str, allowed: bool) -> dict[str, object]:
         warnings = [text] if allowed and text else []
         return {
+            "of": "Pod",
             "asked": True,
             "allowed": allowed,
             "message": "" if allowed else text,
@@ -121,14 +122,67 @@ def test_people_read_what_a_decision_was_and_what_it_becomes(
             "patch": [],
         }
 
-    shown = diff_command.message({"deployed": decision(*deployed), "new": decision(*new)})
-    assert shown == message
+    sides = {"deployed": decision(*deployed), "new": decision(*new)}
+    assert diff_command.message({"kind": "Pod", **sides}) == message
+    assert diff_command.message({"kind": "Job", **sides}) == f"its pods: {message}"
 
 
 def test_people_read_where_opa_is_no_longer_asked() -> None:
-    told = {"message": "", "warnings": [], "patch": []}
+    told = {"of": "Pod", "message": "", "warnings": [], "patch": []}
     refused = {**told, "asked": True, "allowed": False, "message": "no"}
     shown = diff_command.message(
-        {"deployed": refused, "new": {**told, "asked": False, "allowed": True}}
+        {"kind": "Pod", "deployed": refused, "new": {**told, "asked": False, "allowed": True}}
     )
     assert shown == "refused: no -> not asked"
+
+
+def test_people_read_that_its_pods_were_refused_and_now_the_object_is() -> None:
+    told = {"asked": True, "allowed": False, "warnings": [], "patch": []}
+    sides = {
+        "deployed": {**told, "of": "Pod", "message": "no pool"},
+        "new": {**told, "of": "Deployment", "message": "no label"},
+    }
+    shown = diff_command.message({"kind": "Deployment", **sides})
+    assert shown == "its pods refused: no pool -> refused: no label"
+
+
+OTHER = ({"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "cheap"}},)
+MOVED = replace(PLACED, patch=OTHER)
+PLAIN = Decision(True, "")
+NEVER = replace(REFUSED, message="never")
+
+
+@pytest.mark.parametrize(
+    ("pods", "itself", "expected"),
+    [
+        ((PLACED, PLACED), (PLAIN, PLAIN), None),
+        ((PLACED, MOVED), (PLAIN, PLAIN), (diff.PATCHED, "Pod", "Pod")),
+        ((PLACED, MOVED), (PLAIN, REFUSED), (diff.REFUSED, "Deployment", "Deployment")),
+        ((PLACED, REFUSED), (PLAIN, PLAIN), (diff.REFUSED, "Pod", "Pod")),
+        ((PLACED, REFUSED), (PLAIN, REFUSED), (diff.REFUSED, "Deployment", "Deployment")),
+        ((PLACED, MOVED), (REFUSED, PLAIN), (diff.ADMITTED, "Deployment", "Deployment")),
+        ((REFUSED, PLACED), (PLAIN, PLAIN), (diff.ADMITTED, "Pod", "Pod")),
+        ((PLACED, MOVED), (REFUSED, REFUSED), None),
+        ((REFUSED, MOVED), (PLAIN, REFUSED), (diff.TOLD, "Pod", "Deployment")),
+        ((PLACED, MOVED), (REFUSED, NEVER), (diff.TOLD, "Deployment", "Deployment")),
+        ((PLACED, MOVED), (PLAIN, replace(PLAIN, warnings=("w",))), (diff.PATCHED, "Pod", "Pod")),
+    ],
+)
+def test_an_object_is_as_its_gravest_decision(
+    pods: tuple[Decision, Decision],
+    itself: tuple[Decision, Decision],
+    expected: tuple[str, str, str] | None,
+) -> None:
+    """Of a Deployment, the decisions on its pods and on itself, each deployed and new."""
+    stored: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "payments"},
+        "spec": {"template": {"spec": {"containers": []}}},
+    }
+    (subject,) = inventory.of_workload(stored, ("spec", "template"))
+    before, after = zip(pods, itself, strict=True)
+    compared = [diff.compare(*pair) for pair in (pods, itself)]
+    found = diff.differences([subject], before, after, compared)
+    told = [(each.difference, each.deployed["of"], each.new["of"]) for each in found]
+    assert told == ([] if expected is None else [expected])

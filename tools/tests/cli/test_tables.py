@@ -107,6 +107,14 @@ def test_a_path_is_folded_only_where_no_line_can_hold_it() -> None:
     assert "".join(line[6:] for line in folded) == path
 
 
+def test_a_tab_is_spaces_and_no_escape() -> None:
+    for width in (None, 40):
+        lines = drawn(("step", "detail"), [("opa test", "a.rego:3:\n\tx := y")], width)
+        text = "\n".join(lines)
+        assert "\\t" not in text
+        assert "    x := y" in text
+
+
 def test_a_table_without_rows_has_its_heading_if_there_is_room() -> None:
     assert drawn(FINDING, [], 80) == ["FINDING  NAMESPACE  OBJECTS  MESSAGE"]
     assert drawn(FINDING, [], 20) == []

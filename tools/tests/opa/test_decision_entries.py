@@ -53,6 +53,17 @@ def test_a_decision_says_when_who_what_the_verdict_and_why() -> None:
             entry(
                 {
                     "allowed": True,
+                    "patch": "W10=",
+                    "auditAnnotations": {"decisionUID": "42", "node-pool": "placed: gpu"},
+                }
+            ),
+            "placed",
+            "gpu; added",
+        ),
+        (
+            entry(
+                {
+                    "allowed": True,
                     "warnings": ["a", "b"],
                     "auditAnnotations": {"node-pool": "would be refused: a"},
                 }
@@ -78,7 +89,7 @@ def test_a_decision_says_when_who_what_the_verdict_and_why() -> None:
             "no, because",
         ),
     ],
-    ids=["refused", "placed", "warned", "allowed", "failed", "nothing", "gravest"],
+    ids=["refused", "final check", "placed", "warned", "allowed", "failed", "nothing", "gravest"],
 )
 def test_the_verdict_is_the_gravest_outcome(
     logged: dict[str, Any], verdict: str, reason: str | None

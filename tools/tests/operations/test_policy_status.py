@@ -42,6 +42,25 @@ def config_map(name: str, text: str, status: str = "ok") -> dict[str, Any]:
     return {"metadata": {"name": name, "annotations": annotations}, "data": {"a.rego": text}}
 
 
+def test_data_have_a_status_and_policies_are_sources() -> None:
+    error = {"code": "invalid_json", "message": "is not JSON"}
+    data = {
+        "metadata": {
+            "name": "teams",
+            "annotations": {STATUS: json.dumps({"status": "error", "error": error})},
+        }
+    }
+    by_selector = {
+        "openpolicyagent.org/data=opa": [data],
+        "openpolicyagent.org/policy=rego": [MAIN],
+    }
+    objects = cast(clients.Objects, SimpleNamespace(list=lambda *at: by_selector[at[3]]))
+    assert policy_status.data(objects) == [
+        {"name": "teams", "status": "error", "error": "invalid_json: is not JSON"}
+    ]
+    assert policy_status.sources(objects) == {f"fairlead/{POLICIES}/a.rego"}
+
+
 MAIN = config_map(POLICIES, "package system\n\nmain := data.teams[input.team].deny\n")
 TEAM = config_map("team", "package teams.a\n\ndeny := set()\n")
 BAD = "package idle\n\nx := y\n"

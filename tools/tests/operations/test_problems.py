@@ -26,7 +26,19 @@ def test_nothing_is_said_where_all_is_well() -> None:
     assert list(problems.of_opas([GOOD, OTHER], 2)) == []
     assert list(problems.of_sidecars([GOOD], [HEALTHY])) == []
     assert list(problems.of_policies([{"name": "a", "status": "ok", "error": None}])) == []
+    assert list(problems.of_policies([], [{"name": "a", "status": "ok", "error": None}])) == []
     assert list(problems.of_servers([{"name": "a", "running": True}])) == []
+
+
+def test_all_that_was_rejected_is_told_whatever_kind_of_object_it_is_in() -> None:
+    rejected = [{"name": "teams", "status": "error", "error": "teams.yaml:1: is not JSON"}]
+    waiting = [{"name": "new", "status": "pending", "error": None}]
+    assert list(problems.of_policies(rejected, rejected, [*rejected, *waiting])) == [
+        "policies of teams are not in force (error: teams.yaml:1: is not JSON)",
+        "data of teams are not loaded (error: teams.yaml:1: is not JSON)",
+        "PlacementPolicy teams is not in force (error: teams.yaml:1: is not JSON)",
+        "PlacementPolicy new is not in force (pending)",
+    ]
 
 
 def test_opas_that_are_missing_unready_silent_empty_or_different_are_told() -> None:

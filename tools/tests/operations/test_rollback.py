@@ -12,7 +12,7 @@ from fairlead.deployment import manifests
 from fairlead.deployment.history_log import Entry
 from fairlead.deployment.names import REVISION_ANNOTATION
 from fairlead.operations import history, push, rollback
-from fairlead.settings.models import Settings
+from fairlead.settings.models import Pool, Settings
 
 DEFAULTS = Settings().document()
 
@@ -44,6 +44,16 @@ def test_settings_that_matter_are_refused_with_all_that_differ() -> None:
         rollback._missing(DEFAULTS, entry(1, pools={"a": {}}, replicas=3, contact="#b"))
     assert 'pools is {} now and was {"a": {}}; replicas is 2 now and was 3' in str(refused.value)
     assert "contact" not in str(refused.value)
+
+
+def test_long_settings_are_named_and_shown_as_lines_of_the_file_alone() -> None:
+    pools = Settings(pools={name: Pool() for name in ("gpu", "cheap", "large")})
+    with pytest.raises(UsageError) as refused:
+        rollback._missing(DEFAULTS, entry(1, pools=pools.deployed_document()["pools"]))
+    first, _, lines = str(refused.value).partition("\n\n")
+    assert "pools is not what it was. Nothing was changed." in first
+    assert len(first) < 300
+    assert "  pools:\n    gpu:\n" in lines
 
 
 def test_placement_over_clusters_matters_also_where_it_is_left_out() -> None:

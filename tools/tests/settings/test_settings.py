@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.cli.authoring.settings import command
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import labels
 from fairlead.policy import policy_files
@@ -406,3 +409,12 @@ def test_a_certificate_that_could_not_be_renewed_in_time_is_a_mistake(
         load(write(tmp_path, f"{text}\n"))
     assert words in str(error.value)
     assert "fairlead.yaml:1" in str(error.value)
+
+
+def test_complete_settings_name_the_labels_that_each_pool_gives(tmp_path: Path) -> None:
+    path = write(tmp_path, "pools: {cheap: {}, gpu: {nodeSelector: {disk: ssd}}}\n")
+    shown = CliRunner().invoke(command, ["--settings", str(path), "-o", "json"])
+    pools = json.loads(shown.stdout)["pools"]
+    selectors = {name: pool["nodeSelector"] for name, pool in pools.items()}
+    assert selectors == {"cheap": {"agentpool": "cheap"}, "gpu": {"disk": "ssd"}}
+    assert Settings().complete() == Settings()

@@ -274,6 +274,16 @@ def test_data_that_is_no_json_is_told_and_what_opa_has_is_kept(
     assert taken.config_maps[0].problems["k"]["message"].startswith(message)
 
 
+def test_data_in_a_key_with_the_ending_of_yaml_have_to_be_json_too(desired: Desired) -> None:
+    desired.replace(DATA, [config_map("facts", {"k.yaml": "a: 1", "k.yml": "{}", "k.txt": "-"})])
+    problems = desired.take().config_maps[0].problems
+    hint = " (data has to be JSON, whatever the key ends with)"
+    assert {key: hint in problem["message"] for key, problem in problems.items()} == {
+        "k.yaml": True,
+        "k.txt": False,
+    }
+
+
 def test_what_is_no_text_is_told(desired: Desired) -> None:
     desired.replace(POLICIES, [config_map("rules", None, binaryData={"a.rego": "/w=="})])
     assert "is not UTF-8" in desired.take().config_maps[0].problems["a.rego"]["message"]

@@ -16,7 +16,7 @@ from fairlead.cli import output as out
 @options.output
 def command(settings_file: Path | None, output: str) -> None:
     """Show the settings in force: those of the file, and the defaults of all others."""
-    document = options.load(settings_file).document()
+    document = options.load(settings_file).complete().document()
     out.emit(
         document,
         output,

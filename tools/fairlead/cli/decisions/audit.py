@@ -27,10 +27,10 @@ def command(
     outside their pool today.
 
     Every pod and template, and every object of another kind that a policy is about, is decided on
-    as if its author applied it again, by the policies of this
-    checkout and as if all of them were enforced. "not asked" means that the API server would ask
-    OPA nothing, by the cluster's webhooks. The command needs only the right to list. It works in
-    clusters without Fairlead, too.
+    as if its author applied it again, by the policies of this checkout and as if all of them were
+    enforced. "not asked" means that the cluster's webhooks do not send this object to OPA. Intents
+    that are not deployed yet have no webhooks there: for them, those of a deployment count. The
+    command needs only the right to list. It works in clusters without Fairlead, too.
 
     Exit code: 1 if a pod runs outside its pool, or something would be refused.
     """
@@ -51,4 +51,8 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             grouped.lines(findings, "finding", "pool"),
         )(console)
         console.print()
+    if undeployed := data["undeployed"]:
+        console.print(
+            f"not deployed yet, and judged as if deployed: {', '.join(undeployed)}", soft_wrap=True
+        )
     console.print(grouped.counts(data["counts"], "objects"), soft_wrap=True)

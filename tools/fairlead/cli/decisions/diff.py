@@ -91,11 +91,21 @@ def _draw(data: dict[str, Any], console: Console) -> None:
 
 
 def message(difference: dict[str, Any]) -> str:
-    """What the decision was, and what it becomes; a text that both have stands once."""
-    (old, old_text), (new, new_text) = map(_said, (difference["deployed"], difference["new"]))
+    """What the decision was, and what it becomes; a text that both have stands once. A decision on
+    the pods of a workload says so.
+    """
+    sides = (difference["deployed"], difference["new"])
+    of_pods = [side["of"] == "Pod" != difference["kind"] for side in sides]
+    (old, old_text), (new, new_text) = map(_said, sides)
+    if of_pods == [False, True] or of_pods == [True, False]:
+        old, new = (
+            f"its pods {verdict}" if pods else verdict
+            for verdict, pods in zip((old, new), of_pods, strict=True)
+        )
+    prefix = "its pods: " if all(of_pods) else ""
     if old_text == new_text:
-        return f"{old} -> {new}: {new_text}"
-    return " -> ".join(
+        return f"{prefix}{old} -> {new}: {new_text}"
+    return prefix + " -> ".join(
         f"{verdict}: {text}" if text else verdict
         for verdict, text in ((old, old_text), (new, new_text))
     )

@@ -91,8 +91,8 @@ def command(
     manifest, if it is among the files, or by --namespace-labels or --live.
 
     OPA decides only on requests that an API server asks it about. For the others, the command says
-    "not asked", and why. This follows the webhooks of the cluster with --live, otherwise those that
-    a deployment would bring.
+    "not asked", and why. This follows the webhooks that a deployment would bring. With --live, it
+    follows those of the cluster, except for intents that have none there.
 
     Exit code: 0 for any decision, 1 if an object is as --fail-on says, 2 if a file cannot be
     read or decided on. All others are decided on nevertheless.
@@ -112,7 +112,7 @@ def command(
         "namespace": namespace,
         "namespace_labels": labels,
         "namespaces": cluster.objects().namespaces() if cluster else None,
-        "webhooks": asked.of_cluster(cluster, policies) if cluster else None,
+        "webhooks": asked.foreseen(cluster, policies) if cluster else None,
         "operation": operation,
         "kinds": cluster.objects().kinds() if cluster else (),
     }

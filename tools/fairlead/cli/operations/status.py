@@ -23,17 +23,27 @@ def command(target: registry.Target, output: str) -> None:
     """Show what runs in a cluster, which policies are in force, and when the certificates expire.
 
     Exit code: 1 if nothing is deployed, if an intent is disabled, if a certificate has ended, if a
-    webhook, guard or right is not as deployed, or if anything is wrong with an OPA, its sidecar,
-    the controller of access, a policy or a server. `problems` lists what is wrong.
+    webhook, guard or right is not as deployed, if OPA rejects policies or data or serves some that
+    were deleted, or if anything is wrong with an OPA, its sidecar, the controller of access or a
+    server. `problems` lists what is wrong.
     """
     data = status.status(registry.find(target))
     if not data["deployed"] and output == "table":
-        raise FairleadError(
-            f"not deployed: cluster {data['name']} runs without Fairlead: run `fairlead deploy`"
-        )
+        raise FairleadError(undeployed(data))
     out.emit(data, output, lambda console: _draw(data, console))
     if data["problems"] or not data["deployed"]:
         raise SystemExit(1)
+
+
+def undeployed(data: dict[str, Any]) -> str:
+    """What is to be done in a cluster in which nothing is deployed."""
+    title = f"not deployed: cluster {data['name']} runs without Fairlead"
+    if not data["remains"]:
+        return f"{title}: run `fairlead deploy`"
+    return (
+        f"{title}, but not all of it is gone: {'; '.join(data['remains'])}. Run `fairlead deploy` "
+        "to have all of it again, or `fairlead uninstall` to remove the rest"
+    )
 
 
 def _draw(data: dict[str, Any], console: Console) -> None:
@@ -57,6 +67,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         ),
         ("intents", ("name", "enforcement", "kinds"), _intents(data["intents"], data["disabled"])),
         ("policies", ("name", "status", "error"), _policies(data["policies"])),
+        ("data", ("name", "status", "error"), data["data"]),
         ("admission", ("what", "objects", "failurePolicy", "state"), _admission(data["objects"])),
         (
             "certificates",
@@ -64,7 +75,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             [{**row, "ends": row["notAfter"]} for row in data["certificates"]],
         ),
     ):
-        if rows or (data["engine"] == OPA_ENGINE and title != "access"):
+        if rows or (data["engine"] == OPA_ENGINE and title not in ("access", "data")):
             console.print()
             out.rows(title, columns, rows)(console)
     console.print()

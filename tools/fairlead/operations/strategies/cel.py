@@ -144,7 +144,9 @@ class Cel:
             comparison = drift.Comparison(error=str(error))
             row |= {"status": "error", "error": str(error)}
         rows = {"deployed": True, "sidecar": None, "bundles": None, "policies": [row]}
-        rows |= {key: [] for key in ("opa", "sidecars", "access", "certificates")}
+        rows |= {
+            key: [] for key in ("opa", "sidecars", "access", "certificates", "data", "orphans")
+        }
         return Description(
             self.engine, rows, comparison, disabled_intents.bindings(self._objects).disabled, {}, ()
         )

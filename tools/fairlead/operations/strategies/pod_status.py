@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
 from fairlead.deployment import disabled_intents
-from fairlead.deployment.names import ACCESS, ACCESS_ENDS, NAMESPACE, OPA_ENGINE, TLS_SECRET
+from fairlead.deployment.names import (
+    ACCESS,
+    ACCESS_ENDS,
+    NAMESPACE,
+    OPA_ENGINE,
+    POLICY_OBJECTS,
+    TLS_SECRET,
+)
 from fairlead.kube import clients
 from fairlead.operations import (
     bundle_following,
     certificate_status,
     deployed_state,
     drift,
+    history,
+    orphaned_modules,
+    policy_list,
     policy_status,
     problems,
     replication_lag,
     transient_access,
 )
 from fairlead.operations.deployed_state import Served
+from fairlead.operations.orphaned_modules import Orphan
 from fairlead.operations.strategies.base import Description
 from fairlead.policy import bundles
 
@@ -35,7 +47,10 @@ def describe(
     states = [deployed_state.served(opa, token) for opa in cluster.opas()]
     sidecars = [deployed_state.report(sidecar) for sidecar in cluster.sidecars()]
     access = transient_access.controllers(cluster)
-    policies = _policies(objects, config_map, states, by_opa=by_opa)
+    if by_opa:
+        loaded = _loaded(objects, config_map, states)
+    else:
+        loaded = _Loaded([_in_python(config_map, states)] if config_map else [])
     followed = bundle_following.followed(objects)
     of_access = [
         objects.get("apps/v1", "Deployment", name, NAMESPACE) for name in (ACCESS, ACCESS_ENDS)
@@ -44,13 +59,15 @@ def describe(
     return Description(
         engine=cluster.sidecar.engine,
         rows={
-            "deployed": credentials is not None or bool(policies),
+            "deployed": credentials is not None or bool(loaded.policies),
             "sidecar": cluster.sidecar.name if by_opa else None,
             "bundles": followed,
             "opa": [_row(state) for state in states],
             "sidecars": sidecars,
             "access": access,
-            "policies": policies,
+            "policies": loaded.policies,
+            "data": loaded.data,
+            "orphans": [orphan.document() for orphan in loaded.orphans],
             "certificates": certificate_status.certificates(cluster, objects),
         },
         comparison=drift.compare(cluster, objects),
@@ -63,7 +80,8 @@ def describe(
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
             *problems.of_access(access, *of_access),
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
-            *problems.of_policies(policies),
+            *problems.of_policies(loaded.policies, loaded.data, loaded.placement_policies),
+            *problems.of_orphans(loaded.orphans),
             *problems.of_bundles(followed, config_map),
         ],
     )
@@ -81,17 +99,31 @@ def _row(state: Served) -> dict[str, Any]:
     }
 
 
-def _policies(
-    objects: clients.Objects,
-    config_map: Mapping[str, Any] | None,
-    states: Iterable[Served],
-    *,
-    by_opa: bool,
-) -> list[dict[str, Any]]:
-    if not by_opa:
-        return [_in_python(config_map, states)] if config_map else []
-    is_deployed = objects.get("v1", "Namespace", NAMESPACE) is not None
-    return policy_status.policies(objects) if is_deployed else []
+@dataclass(frozen=True)
+class _Loaded:
+    """What servers should have, and what OPAs have beside it."""
+
+    policies: list[dict[str, Any]] = field(default_factory=list)
+    data: list[dict[str, Any]] = field(default_factory=list)
+    placement_policies: list[dict[str, Any]] = field(default_factory=list)
+    orphans: list[Orphan] = field(default_factory=list)
+
+
+def _loaded(
+    objects: clients.Objects, config_map: Mapping[str, Any] | None, states: Iterable[Served]
+) -> _Loaded:
+    if objects.get("v1", "Namespace", NAMESPACE) is None:
+        return _Loaded()
+    settings = history.settings_of(config_map or {}) or {}
+    further = policy_list.placement_policies(objects) if settings.get("placementPolicies") else []
+    sources = policy_status.sources(objects)
+    sources |= {f"{POLICY_OBJECTS}/{policy['name']}/rego" for policy in further}
+    return _Loaded(
+        policy_status.policies(objects),
+        policy_status.data(objects),
+        further,
+        [orphan for state in states for orphan in orphaned_modules.of_opa(state, sources)],
+    )
 
 
 def _in_python(config_map: Mapping[str, Any], states: Iterable[Served]) -> dict[str, Any]:

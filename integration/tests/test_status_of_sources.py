@@ -1,0 +1,96 @@
+"""`fairlead status` names what OPA does not have although the cluster has it, what OPA has although
+the cluster does not, and what is left where somebody deleted the namespace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from applied import applied
+from click.testing import CliRunner
+from profiles import SETTINGS
+from waits import until
+
+from fairlead.cli.operations.status import command
+from fairlead.clusters.base import Cluster
+from fairlead.common.progress import Progress
+from fairlead.deployment.names import DATA_LABEL, NAMESPACE, POLICY_LABEL
+from fairlead.kube import clients
+from fairlead.operations import status, up
+
+LIBRARY = "package extra.zlib\n\nbad(x) if x == 1\n"
+USER = "package extra.user\n\nimport data.extra.zlib\n\ndeny contains `no` if zlib.bad(1)\n"
+
+
+def config_map(name: str, label: tuple[str, str], data: Mapping[str, str]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": dict([label])}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def problems(cluster: Cluster, word: str) -> list[str]:
+    return [problem for problem in status.status(cluster)["problems"] if word in problem]
+
+
+def test_data_that_opa_rejects_are_a_problem_with_the_reason(
+    cluster: Cluster, objects: clients.Objects
+) -> None:
+    with applied(objects, [config_map("teams", DATA_LABEL, {"teams.yaml": "a: 1"})]):
+        (sentence,) = until(
+            lambda: [each for each in problems(cluster, "data of teams") if "JSON" in each],
+            what="the status of the data is an error",
+        )
+        assert sentence.startswith(
+            "data of teams are not loaded (error: fairlead/teams/teams.yaml:1: invalid_json: "
+        ), sentence
+        assert "data has to be JSON, whatever the key ends with" in sentence
+        text = CliRunner().invoke(command, ["--name", cluster.name], catch_exceptions=False).output
+        assert "data of teams are not loaded" in " ".join(text.split())
+
+
+def test_a_library_that_was_deleted_while_others_use_it_is_a_problem(
+    cluster: Cluster, objects: clients.Objects
+) -> None:
+    library = config_map("z-lib", POLICY_LABEL, {"zlib.rego": LIBRARY})
+    with applied(objects, [library, config_map("a-user", POLICY_LABEL, {"a.rego": USER})]):
+        until(lambda: "ok" in state_of(cluster, "a-user"), what="OPA has both")
+        assert problems(cluster, "z-lib") == []
+        objects.delete("v1", "ConfigMap", "z-lib", NAMESPACE)
+        (sentence,) = until(
+            lambda: problems(cluster, "z-lib/zlib.rego was deleted"), what="the status names it"
+        )
+        assert "because fairlead/a-user/a.rego uses it" in sentence
+        (orphan,) = status.status(cluster)["orphans"]
+        assert (orphan["module"], orphan["usedBy"]) == (
+            "fairlead/z-lib/zlib.rego",
+            ["fairlead/a-user/a.rego"],
+        )
+    until(lambda: not status.status(cluster)["orphans"], what="OPA unloads both")
+
+
+def state_of(cluster: Cluster, name: str) -> list[str]:
+    return [row["status"] for row in status.status(cluster)["policies"] if row["name"] == name]
+
+
+@pytest.mark.embedded("it has a cluster of its own, which it damages")
+def test_what_is_left_without_its_namespace_is_told_with_both_ways_out() -> None:
+    name = f"remains-{os.getpid()}"
+    with up.started(name, SETTINGS, {}, progress=Progress()) as cluster:
+        objects = cluster.objects()
+        objects.delete("v1", "Namespace", NAMESPACE)
+        until(lambda: objects.get("v1", "Namespace", NAMESPACE) is None, what="it is gone")
+        done = CliRunner().invoke(command, ["--name", name])
+        text = " ".join((done.output or str(done.exception)).split())
+        assert done.exit_code != 0
+        for words in (
+            "webhooks ask OPA in the namespace fairlead, but the namespace is gone",
+            "refuse the requests that they are about, such as new pods of mapped namespaces",
+            "MutatingWebhookConfiguration fairlead",
+            "admission policies are still in force",
+            "`fairlead deploy`",
+            "`fairlead uninstall`",
+        ):
+            assert words in f"{text} {done.exception}", words
+        remains = status.status(cluster)["remains"]
+        assert len(remains) == 2
