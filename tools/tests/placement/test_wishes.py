@@ -78,7 +78,7 @@ def test_the_last_decision_is_no_wish_but_one_of_federation_is() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *wishes.KEYS,
+        *sorted(wishes.KEYS),
         *("app", "app.kubernetes.io/name", "team", "owner", "cluster", "example.com/customer"),
         *("min-ready-seconds", "node-selector", "example.com/traffic", "critical-pod"),
         *("prometheus.io/scrape", "kubectl.kubernetes.io/last-applied-configuration"),
