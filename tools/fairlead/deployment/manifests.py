@@ -22,6 +22,7 @@ from fairlead.deployment import (
     disabled_objects,
     engine_names,
     names,
+    ownership,
     sidecars,
     webhooks,
 )
@@ -211,11 +212,21 @@ def render_files(
     }
     # libyaml reads what the templates make in a tenth of the time of PyYAML's own parser.
     return {
-        name.removesuffix(".j2"): list(
-            yaml.load_all(environment.get_template(name).render(values), yaml.CSafeLoader)
-        )
+        name.removesuffix(".j2"): [
+            _marked(manifest)
+            for manifest in yaml.load_all(
+                environment.get_template(name).render(values), yaml.CSafeLoader
+            )
+        ]
         for name in sorted(templates or environment.list_templates(filter_func=_is_whole))
     }
+
+
+def _marked(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The object with the label by which Fairlead knows it."""
+    metadata = manifest["metadata"]
+    metadata["labels"] = ownership.labels(metadata.get("labels"))
+    return manifest
 
 
 @functools.cache

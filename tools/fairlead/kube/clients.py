@@ -37,10 +37,10 @@ from fairlead.kube import api_paths, configurations, discovery
 from fairlead.kube.discovery import Kind
 from fairlead.kube.errors import ApiServerError, NotServed, Refused, TooLarge, Unreachable
 from fairlead.kube.responses import Response
+from fairlead.kube.stored_fields import FIELD_MANAGER as FIELD_MANAGER
 
 log = logging.getLogger(__name__)
 
-FIELD_MANAGER = "fairlead"
 Timeout = float | tuple[float, float]
 """Seconds for a whole request, or for connecting and for each read."""
 TIMEOUT = (5.0, 30.0)

@@ -11,7 +11,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import engine_names, render
+from fairlead.deployment import engine_names, ownership, render
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.operations import (
     applying,
@@ -68,8 +68,14 @@ def deploy(
         _require_accepted(operation, new)
         before = _former(operation, strategy)
         result = change_steps.bring(operation, strategy, new, before, Change("deploy", message))
+        ownership.record(operation.objects, operation.applier.uids)
     if policies.settings.certificates.by == "fairlead":
         rotate.if_due(cluster, policies.settings.certificates.renewal, progress=progress)
+    for taken in operation.applier.taken:
+        progress.warn(
+            f"{taken} was there before, and Fairlead had not made it: it is as Fairlead needs it "
+            "now, and `fairlead uninstall` will remove it"
+        )
     for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
