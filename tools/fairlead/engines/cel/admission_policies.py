@@ -13,7 +13,7 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import webhooks
 from fairlead.engines.cel import definition as definitions
 from fairlead.engines.cel import literals
-from fairlead.engines.cel.definition import Definition, Mutation, Validation
+from fairlead.engines.cel.definition import Definition, Mutation, Validation, Variable
 from fairlead.kube import pod_templates
 from fairlead.policy.instances import Instance
 from fairlead.policy.requests import Request
@@ -23,11 +23,18 @@ _LONGEST = 4096
 """Characters of a message, as in main.rego. An API server drops one with more than 5 KiB."""
 _READ = re.compile(r"\bvariables\s*\.\s*\??\s*([A-Za-z_]\w*)")
 """A variable that an expression reads."""
-_NAME = (
-    "(request.operation == 'CREATE' && object.metadata.?generateName.orValue('') != '' "
-    "? object.metadata.generateName + '*' : object.metadata.name)"
+_NAME = Variable(
+    name="objectName",
+    expression=(
+        "request.operation == 'CREATE' && object.metadata.?generateName.orValue('') != '' "
+        "&& object.metadata.?name.orValue('').matches('^(.*[2456789bcdfghjklmnpqrstvwxz]{5})?$') "
+        "&& size(object.metadata.?name.orValue('')) in [0, 63, size(object.metadata.generateName)"
+        " + 5] ? object.metadata.generateName + '*' : object.metadata.name"
+    ),
 )
-"""The object's name in messages."""
+"""The object's name in messages, as in policies/review/review.rego: the prefix with a `*` if the
+name is generated.
+"""
 _DENY = ("Deny",)
 _WARN = ("Warn",)
 _WARN_AND_AUDIT = ("Warn", "Audit")
@@ -187,7 +194,7 @@ class _Instance:
             ),
             message_expression=(
                 f"({expression}).map(problem, 'every pod of ' + request.kind.kind + ' \"' + "
-                f"{_NAME} + '\" {will} be refused: ' + problem).sort().join('; ')"
+                f"variables.{_NAME.name} + '\" {will} be refused: ' + problem).sort().join('; ')"
             ),
         )
 
@@ -226,7 +233,7 @@ class _Instance:
         """
         names = {name for expression in expressions for name in _READ.findall(expression)}
         variables: list[dict[str, Any]] = []
-        for variable in reversed(self.definition.variables):
+        for variable in reversed([_NAME, *self.definition.variables]):
             if variable.name in names:
                 names |= {*_READ.findall(variable.expression)}
                 variables.insert(0, variable.model_dump())
