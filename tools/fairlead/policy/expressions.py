@@ -130,9 +130,9 @@ def _join(value: Any, d: str = "", attribute: str | int | None = None) -> str:
 
 def _replace(text: Any, old: str, new: str, count: int = -1) -> str:
     """As `_join`."""
-    text = str(text)
-    _require_short(len(text) + len(new) * text.count(old))
-    return text.replace(old, new, count)
+    before = str(text)
+    _require_short(len(before) + len(new) * before.count(old))
+    return before.replace(old, new, count)
 
 
 @functools.cache
