@@ -59,8 +59,6 @@ STATUS: dict[str, Any] = {
             "warning": None,
         }
     ],
-    "data": [],
-    "orphans": [],
     "disabled": [],
     "servers": [
         {"name": "etcd", "restarts": 0, "running": True},
