@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from fairlead.common import paths
+from fairlead.common import paths, texts
 from fairlead.common.digests import digest
 from fairlead.deployment import (
     access,
@@ -293,7 +293,9 @@ def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> d
 
 
 def to_yaml(objects: list[dict[str, Any]]) -> str:
-    """The objects as the text of YAML documents, for kubectl."""
+    """The objects as the text of YAML documents, for kubectl. What does not print is escaped in
+    double quotes.
+    """
 
     class Plain(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:
@@ -308,12 +310,14 @@ def to_yaml(objects: list[dict[str, Any]]) -> str:
             return analysis
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar(
-            "tag:yaml.org,2002:str", value, style="|" if "\n" in value else None
-        )
+        style = "|" if "\n" in value else None
+        if texts.printable(value, keep="\n\t") != value:
+            style = '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Plain.add_representer(str, text)
-    return yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+    dumped = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+    return texts.printable(dumped, keep="\n\t")
 
 
 def _is_whole(template: str) -> bool:

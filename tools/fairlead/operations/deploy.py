@@ -49,9 +49,9 @@ def deploy(
     The engine and its sidecar stay until others are named; another engine is removed once this one
     enforces the policies. Token and certificate stay, except that a certificate that is about to
     end is rotated, and one that has ended is replaced. If the cluster is to be examined, that
-    happens before anything is applied. What is disabled stays disabled; a warning says so. The
-    history gets an entry, with `message`. Policies of users are checked and tested first, as by a
-    push, unless the caller has `tested` them.
+    happens before anything is applied. What is disabled stays disabled; a warning says so, and
+    others say what the settings leave open. The history gets an entry, with `message`. Policies of
+    users are checked and tested first, as by a push, unless the caller has `tested` them.
 
     Raises UsageError if the engine, its sidecar or the cluster cannot do what policies and settings
     ask for, or if the settings switch transient access off while somebody has some. Raises
@@ -76,7 +76,8 @@ def deploy(
             f"{taken} was there before, and Fairlead had not made it: it is as Fairlead needs it "
             "now, and `fairlead uninstall` will remove it"
         )
-    for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
+    sentences = (*result.warnings, *disable.read(operation.objects).sentences)
+    for sentence in (*sentences, *policies.settings.remarks()):
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return result.states

@@ -78,7 +78,8 @@ def check(
     findings.append(_namespace(objects, rendered))
     if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
         findings.append(Finding("certificates", False, too_short))
-    return [*findings, _node_labels(settings.pool_keys()), *_pool_labels(settings)]
+    remarks = [Finding("settings", True, remark) for remark in settings.remarks()]
+    return [*findings, _node_labels(settings.pool_keys()), *remarks]
 
 
 def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:
@@ -368,15 +369,3 @@ def _node_labels(keys: Sequence[str]) -> Finding:
         "NodeRestriction is on"
     )
     return Finding("nodes", True, protected)
-
-
-def _pool_labels(settings: Settings) -> list[Finding]:
-    """Whether a namespace can lose its pool although `poolAdmins` is set."""
-    if settings.pool_admins is None or settings.default_pool:
-        return []
-    detail = (
-        "who may delete and create a namespace can create it anew without the label "
-        f"{settings.namespace_label}, and its pods may then run anywhere: set defaultPool to close "
-        "that"
-    )
-    return [Finding("namespaces", True, detail)]
