@@ -39,6 +39,7 @@ STATUS: dict[str, Any] = {
         {"name": "no-host-network", "enforcement": "deny", "kinds": ["Pod"]},
     ],
     "policies": [{"name": "fairlead-policies", "status": "ok", "error": None, "used": True}],
+    "data": [],
     "objects": [
         {
             "kind": "MutatingWebhookConfiguration",

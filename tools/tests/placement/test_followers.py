@@ -265,6 +265,7 @@ def definition(kind: str, scope: str) -> dict[str, Any]:
             "group": "example.com",
             "scope": scope,
             "names": {"kind": kind, "plural": f"{kind.lower()}s"},
+            "versions": [{"name": "v1"}],
         },
     }
 
