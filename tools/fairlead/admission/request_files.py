@@ -32,7 +32,7 @@ class Request:
 
     `namespace` is that of the request, None without one. `manifest` tells a manifest from an
     AdmissionReview. `invalid` says why API servers refuse the object themselves, as far as its
-    labels go. `remarks` are those of the document.
+    name and its labels go. `remarks` are those of the document.
     """
 
     path: Path
@@ -137,7 +137,7 @@ def _request(
     )
     request = review.get("request")
     name = request.get("namespace") if isinstance(request, dict) else None
-    problem = manifest_files.label_problem(document)
+    problem = manifest_files.metadata_problem(document)
     return Request(
         path,
         document.line(()),

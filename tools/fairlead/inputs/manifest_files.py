@@ -53,10 +53,10 @@ class Reading:
         return len(self.documents) + len(self.unreadable) + len(self.skipped)
 
     def all_readable(self) -> list[Document]:
-        """The objects. Raises InputError if anything is unreadable, or has a label that no API
-        server accepts.
+        """The objects. Raises InputError if anything is unreadable, or has a name or a label that
+        no API server accepts.
         """
-        problems = [*self.unreadable, *filter(None, map(label_problem, self.documents))]
+        problems = [*self.unreadable, *filter(None, map(metadata_problem, self.documents))]
         if problems:
             raise problems[0]
         return self.documents
@@ -258,7 +258,12 @@ def _not_meant(value: Any, extra_key: str | None) -> str | None:
     keys = value.keys() if isinstance(value, dict) else set()
     if "sops" in keys:
         return ENCRYPTED
-    return None if keys >= {"apiVersion", "kind"} or _has(keys, extra_key) else OTHER
+    if keys >= {"apiVersion", "kind"}:
+        metadata = value.get("metadata")
+        texts = metadata if isinstance(metadata, dict) else {}
+        named = (str(texts.get(key)) for key in ("name", "generateName", "namespace"))
+        return TEMPLATE if any("{{" in text for text in named) else None
+    return None if _has(keys, extra_key) else OTHER
 
 
 def _parts(document: Document) -> Iterator[Document]:
@@ -333,10 +338,19 @@ def _check(document: Document, extra_key: str | None) -> None:
             )
 
 
-def label_problem(document: Document) -> InputError | None:
-    """What is wrong with the first label that no API server accepts."""
+def metadata_problem(document: Document) -> InputError | None:
+    """What is wrong with the first name or label that no API server accepts. Names are searched for
+    variables alone: what else they may hold depends on the kind.
+    """
     metadata = document.value.get("metadata")
-    raw_labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
+    for key in ("name", "generateName", "namespace"):
+        try:
+            _of_variable(str(metadata.get(key, "")))
+        except ValueError as error:
+            line = document.line(["metadata", key])
+            return InputError(document.path, f"metadata.{key}: {error}", line=line)
+    raw_labels = metadata.get("labels")
     for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
         try:
             labels.check_key(key)
@@ -352,10 +366,15 @@ def _no_text(label: Any) -> str:
     raise ValueError(f"{json.dumps(label)} is not a label value: {how}")
 
 
-def _of_variable(label: str) -> str:
-    if _VARIABLE.search(label):
-        raise ValueError(f"{label!r} is a variable: name the manifests with its value")
-    return label
+def _of_variable(text: str) -> str:
+    if _VARIABLE.search(text):
+        raise ValueError(f"{text!r} is a variable: name the manifests with its value")
+    return text
+
+
+def variables(value: Any) -> list[str]:
+    """The variables for Flux or envsubst in an object, such as `${REPLICAS}`, sorted."""
+    return sorted({f"{text}}}" for text in _VARIABLE.findall(json.dumps(value, default=str))})
 
 
 def _check_json(document: Document) -> None:

@@ -98,11 +98,12 @@ def test_secrets_of_sops_and_templates_of_helm_are_named_and_judged_by_nobody(
     (repository / "chart" / "Chart.yaml").write_text("name: chart\n")
     (repository / "chart" / "templates" / "pod.yaml").write_text(BAD)
     (repository / "loose.yaml").write_text("{{- if .Values.on }}\nkind: Pod\n{{- end }}\n")
+    (repository / "quoted.yaml").write_text(BAD.replace("bad", '"{{ name }}"'))
     result = gate(repository, POOL)
     assert result.return_value == 1
     assert result.stdout.splitlines()[-1] == (
         "1 object in 1 file: 1 refused; skipped, as no Kubernetes objects: 1; "
-        "skipped, as encrypted by SOPS: 1; skipped, as Helm templates: 2"
+        "skipped, as encrypted by SOPS: 1; skipped, as Helm templates: 3"
     )
 
 
@@ -129,6 +130,35 @@ def test_a_label_that_no_api_server_takes_refuses_its_object(
     )
     assert second.startswith("repo/zz.yaml:1: refused")
     assert result.return_value == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("name: web\n", "name: ${NAME}\n", "metadata.name: '${NAME}' is a variable: name the man"),
+        ("namespace: shop", "namespace: ${NS}", "metadata.namespace: '${NS}' is a variable"),
+        (
+            "spec:\n",
+            "spec:\n  replicas: ${REPLICAS:=2}\n",
+            "; it has variables (${REPLICAS}): name the manifests with their values",
+        ),
+    ],
+)
+def test_a_variable_is_named_where_no_api_server_takes_it(
+    repository: Path, before: str, after: str, reason: str
+) -> None:
+    text = DEPLOYMENT.replace("VERSION", "v1").replace(before, after, 1)
+    (repository / "app.yaml").write_text(text)
+    first, *_ = gate(repository, POOL).stdout.splitlines()
+    assert first.startswith("repo/app.yaml:1: refused: Deployment ")
+    assert reason in first
+
+
+def test_variables_that_a_shell_replaces_are_no_mistake(repository: Path) -> None:
+    (repository / "zz.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: script}\ndata: {run: 'echo ${HOME}'}\n"
+    )
+    assert gate(repository, POOL).return_value == 0
 
 
 @pytest.mark.parametrize("values", ["[22:30]", "['22:30']"])
