@@ -14,6 +14,7 @@ from fairlead.admission.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
 from fairlead.deployment import disabled_objects, manifests, ownership
 from fairlead.deployment.webhooks import INTENTS
+from fairlead.inputs import manifest_files
 from fairlead.policy.policy_set import PolicySet
 
 if TYPE_CHECKING:  # the Kubernetes client takes long to load
@@ -228,9 +229,11 @@ def _asked(
         # Whoever asks about such a review wants to know what OPA answers to it.
         return Asked(True, f"no API server sends such a review: {matched.unreadable}")
     if matched.invalid:
-        return Asked(
-            False, f"an API server does not accept the object: {matched.invalid}", refused=True
-        )
+        reason = f"an API server does not accept the object: {matched.invalid}"
+        if variables := manifest_files.variables(request.get("object")):
+            names = ", ".join(variables)
+            reason += f"; it has variables ({names}): name the manifests with their values"
+        return Asked(False, reason, refused=True)
     name = request.get("namespace")
     if existing is not None and name and name not in existing and not _is_namespace(request):
         return Asked(False, f'the cluster has no namespace "{name}": create it first', refused=True)
