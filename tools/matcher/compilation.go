@@ -133,7 +133,7 @@ func (l lazyValidator) CompileError() error { return l.compiled().CompileError()
 
 func (l lazyValidator) Validate(
 	ctx context.Context, resource schema.GroupVersionResource, attributes *admission.VersionedAttributes, params runtime.Object,
-	namespace *corev1.Namespace, budget int64, rights authorizer.Authorizer,
+	namespace *corev1.Namespace, budget int64, rights authorizer.UnconditionalAuthorizer,
 ) validating.ValidateResult {
 	return l.compiled().Validate(ctx, resource, attributes, params, namespace, budget, rights)
 }
@@ -143,7 +143,7 @@ type lazyMatcher struct {
 }
 
 func (l lazyMatcher) Match(
-	ctx context.Context, attributes *admission.VersionedAttributes, params runtime.Object, rights authorizer.Authorizer,
+	ctx context.Context, attributes *admission.VersionedAttributes, params runtime.Object, rights authorizer.UnconditionalAuthorizer,
 ) matchconditions.MatchResult {
 	return l.compiled().Matcher.Match(ctx, attributes, params, rights)
 }

@@ -287,7 +287,7 @@ func TestOneRunDecidesAll(t *testing.T) {
 type panicking struct{ validating.Validator }
 
 func (panicking) Validate(
-	context.Context, schema.GroupVersionResource, *admission.VersionedAttributes, runtime.Object, *corev1.Namespace, int64, authorizer.Authorizer,
+	context.Context, schema.GroupVersionResource, *admission.VersionedAttributes, runtime.Object, *corev1.Namespace, int64, authorizer.UnconditionalAuthorizer,
 ) validating.ValidateResult {
 	panic("oops")
 }
