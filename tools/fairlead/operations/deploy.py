@@ -72,8 +72,17 @@ def deploy(
         rotate.if_due(cluster, policies.settings.certificates.renewal, progress=progress)
     for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
         progress.warn(sentence)
+    if strategy.engine == OPA_ENGINE and sidecar is None:
+        _tell_what_stays(cluster, progress)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return result.states
+
+
+def _tell_what_stays(cluster: Cluster, progress: Progress) -> None:
+    """Say that another sidecar than the usual one was deployed and stays."""
+    deployed, usual = cluster.sidecar.name, cluster.usual.name
+    if deployed != usual:
+        progress.finish("sidecar", f"stays {deployed}, as deployed: --sidecar {usual} changes it")
 
 
 def _strategy(operation: Operation, engine: str | None, sidecar: str | None) -> Strategy:

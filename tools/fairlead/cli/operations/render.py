@@ -14,6 +14,7 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
+from fairlead.deployment.sidecars import DEFAULT, KUBE_MGMT
 from fairlead.engines.base import UnsupportedSettings
 from fairlead.opa import bundle_files
 from fairlead.operations import strategies
@@ -84,6 +85,11 @@ def command(
             raise fairlead_yaml.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
+    if sidecar is None:
+        out.note(
+            f"the sidecar is {DEFAULT.name}: if yours is {KUBE_MGMT.name}, keep it by "
+            f"--sidecar {KUBE_MGMT.name}"
+        )
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
