@@ -21,6 +21,11 @@ from fairlead.operations import strategies
 from fairlead.operations.strategies import python
 from fairlead.policy import fairlead_yaml
 
+_UNNAMED = (
+    f"the sidecar is {DEFAULT.name}: if yours is {KUBE_MGMT.name}, keep it by "
+    f"--sidecar {KUBE_MGMT.name}"
+)
+
 
 @click.command()
 @options.settings
@@ -85,11 +90,7 @@ def command(
             raise fairlead_yaml.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
-    if sidecar is None:
-        out.note(
-            f"the sidecar is {DEFAULT.name}: if yours is {KUBE_MGMT.name}, keep it by "
-            f"--sidecar {KUBE_MGMT.name}"
-        )
+    unnamed = () if sidecar else (_UNNAMED,)
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
@@ -99,7 +100,7 @@ def command(
                 renew=renew,
                 progress=progress,
             )
-        _print_notes(rendered.notes)
+        _print_notes((*rendered.notes, *unnamed))
         out.emit(
             rendered.objects,
             output,
@@ -115,7 +116,7 @@ def command(
             renew=renew,
             progress=progress,
         )
-    _print_notes(result.notes)
+    _print_notes((*result.notes, *unnamed))
     rows = [{"file": str(path), "state": state} for path, state in result.states.items()]
     out.emit(rows, output, out.rows(None, ("file", "state"), rows))
 
