@@ -251,8 +251,8 @@ def test_who_has_lost_the_right_no_longer_gives_access(world: World) -> None:
     until(lambda: world.reason("late") == "RequesterMayNotBind", "the condition says why")
     assert not world.can("late")
     message = world.conditions("late")["failed"]["message"]
-    assert "temp (requestedBy) may not bind the ClusterRole reader by that name alone" in message
-    assert "create it again with requestedByGroups (`kubectl auth whoami` shows yours)" in message
+    assert "neither temp (requestedBy) nor the groups system:authenticated" in message
+    assert "may bind the ClusterRole reader: have somebody create it again who may" in message
     objects.apply(bound("RoleBinding", "temp-binds", "binder", "temp"))
     until(lambda: world.can("late"), "the right is back, and so is the access")
 

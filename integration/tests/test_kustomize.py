@@ -99,10 +99,10 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
         progress=SILENT,
     )
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
-    assert len(taken) == {"sync": 34, "kube-mgmt": 36, "serve": 36}[sidecar]
+    assert len(taken) == {"sync": 38, "kube-mgmt": 40, "serve": 40}[sidecar]
 
 
 def test_the_api_server_takes_the_committed_base(objects: clients.Objects) -> None:
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(COMMITTED)]
-    assert len(taken) == 34
+    assert len(taken) == 38
     assert "Secret" not in taken

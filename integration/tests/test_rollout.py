@@ -469,6 +469,6 @@ def test_policies_that_do_not_compile_are_told_with_their_line(
     warned: EmbeddedCluster, tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "main.rego").write_text("package system\n\nmain := x\n")
-    completed = fairlead(command, "--name", warned.name, "--policies", tmp_path, code=1)
+    completed = fairlead(command, "--name", warned.name, "--policies", tmp_path, code=2)
     assert "main.rego:3: rego_unsafe_var_error" in completed.stderr
     assert completed.stdout == ""

@@ -32,7 +32,7 @@ class Request:
 
     `namespace` is that of the request, None without one. `manifest` tells a manifest from an
     AdmissionReview. `invalid` says why API servers refuse the object themselves, as far as its
-    labels go. `remarks` are those of the document.
+    name and its labels go. `remarks` are those of the document.
     """
 
     path: Path
@@ -49,9 +49,9 @@ class Inputs:
     """What was read: the requests in their order, and the namespaces that are known (name ->
     object).
 
-    `unreadable` is what no kubectl would read. `skipped` counts what stands in folders and is not
-    meant for kubectl, by what it is (see manifest_files.Reading). `files` counts the files with
-    requests.
+    `unreadable` is what no kubectl would read, and manifests that contradict others about the
+    labels of a namespace. `skipped` counts what stands in folders and is not meant for kubectl, by
+    what it is (see manifest_files.Reading). `files` counts the files with requests.
     """
 
     requests: tuple[Request, ...]
@@ -87,20 +87,21 @@ def read(
         kinds: the kinds that are known, besides those of Kubernetes itself and those that files
             define.
 
-    Raises UsageError if a file contradicts `namespace` or `operation`, or if two manifests give a
-    namespace different labels, and InputError if labels of a namespace are not a mapping.
+    Raises UsageError if a file contradicts `namespace` or `operation`.
     """
     reading = manifest_files.read(paths, exclude=exclude)
     definitions = served_kinds.of_definitions(document.value for document in reading.documents)
     known = served_kinds.by_name([*kinds, *definitions])
     requests = [_request(document, namespace, operation, known) for document in reading.documents]
-    by_name = {**(namespaces or {}), **_described(reading.documents)}
+    described, contradictions = _described(reading.documents)
+    by_name = {**(namespaces or {}), **described}
     if namespace_labels is not None:
         for request in requests:
             if request.namespace is not None and request.namespace not in by_name:
                 by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
     skipped = Counter(what for _, what in reading.skipped)
-    return Inputs(tuple(requests), by_name, tuple(reading.unreadable), skipped)
+    unreadable = (*reading.unreadable, *contradictions)
+    return Inputs(tuple(requests), by_name, unreadable, skipped)
 
 
 def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
@@ -137,7 +138,7 @@ def _request(
     )
     request = review.get("request")
     name = request.get("namespace") if isinstance(request, dict) else None
-    problem = manifest_files.label_problem(document)
+    problem = manifest_files.metadata_problem(document)
     return Request(
         path,
         document.line(()),
@@ -197,9 +198,14 @@ def _given(
     return review
 
 
-def _described(documents: Sequence[yaml_files.Document]) -> dict[str, Any]:
-    """The namespaces of which there are manifests, name -> object."""
+def _described(
+    documents: Sequence[yaml_files.Document],
+) -> tuple[dict[str, Any], list[InputError]]:
+    """The namespaces of which there are manifests, name -> object, and the manifests that give one
+    of them other labels than the first.
+    """
     described: dict[str, tuple[Mapping[str, str], yaml_files.Document]] = {}
+    contradictions = []
     for document in documents:
         value = document.value
         metadata = value.get("metadata") or {}
@@ -207,18 +213,18 @@ def _described(documents: Sequence[yaml_files.Document]) -> dict[str, Any]:
         if (value["apiVersion"], value["kind"]) != ("v1", "Namespace") or not name:
             continue
         if not isinstance(labels, dict):
-            raise InputError(
-                document.path,
-                "metadata.labels: a mapping is expected",
-                line=document.line(["metadata", "labels"]),
-            )
+            continue  # no API server accepts it, and the object itself is refused for that
         before, first = described.setdefault(name, (labels, document))
         if labels != before:
-            raise UsageError(
-                f"{_place(document)}: gives namespace {name!r} other labels than "
-                f"{_place(first)}: evaluate the manifests of one cluster at a time"
+            problem = (
+                f"gives namespace {name!r} other labels than {_place(first)}, by which its objects "
+                "are judged: evaluate the manifests of one cluster at a time"
             )
-    return {name: _namespace(name, labels) for name, (labels, _) in described.items()}
+            line = document.line(["metadata", "labels"])
+            contradictions.append(InputError(document.path, problem, line=line))
+    return {
+        name: _namespace(name, labels) for name, (labels, _) in described.items()
+    }, contradictions
 
 
 def _namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fairlead.common import texts
 
@@ -43,3 +43,8 @@ class InputError(UsageError):
                 for number, text in problems
             )
         )
+
+
+def together(problems: Sequence[UsageError]) -> UsageError:
+    """All of these mistakes, at least one, as one error with a line for each."""
+    return problems[0] if len(problems) == 1 else UsageError("\n".join(map(str, problems)))

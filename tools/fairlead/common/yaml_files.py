@@ -105,17 +105,21 @@ class _FastLoader(yaml_values.GoComposer, CParser):
 
     def __init__(self, text: str) -> None:
         CParser.__init__(self, text)
-        yaml_values.GoComposer.__init__(self)
+        yaml_values.GoComposer.__init__(self, text)
 
 
 class _ExactLoader(Reader, Scanner, Parser, yaml_values.GoComposer):
-    """Names the line of an error, where libyaml often names the next one."""
+    """Names the line of an error, where libyaml often names the next one, and reads an escape that
+    go-yaml has and libyaml has not.
+    """
+
+    ESCAPE_REPLACEMENTS = {**Scanner.ESCAPE_REPLACEMENTS, "'": "'"}  # type: ignore[misc]  # noqa: RUF012
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
         Scanner.__init__(self)
         Parser.__init__(self)
-        yaml_values.GoComposer.__init__(self)
+        yaml_values.GoComposer.__init__(self, text)
 
 
 def shown(path: Path) -> Path:
@@ -199,15 +203,19 @@ def _refuse(key: yaml.Node, sentence: str) -> None:
 
 def _nodes(text: str) -> Iterator[yaml.Node]:
     """The root node of each document. Raises yaml.YAMLError with the exact line."""
-    loader = _FastLoader(text)
+    loader, count = _FastLoader(text), 0
     try:
         while loader.check_node():
             yield cast(yaml.Node, loader.get_node())
-    except yaml.YAMLError:
+            count += 1
+    except yaml.YAMLError as error:
         exact = _ExactLoader(text)
+        nodes = []
         while exact.check_node():
-            exact.get_node()
-        raise
+            nodes.append(cast(yaml.Node, exact.get_node()))
+        if "unknown escape" not in str(error):
+            raise
+        yield from nodes[count:]
     finally:
         loader.dispose()
 

@@ -56,6 +56,7 @@ _TIMESTAMP = re.compile(
     r"| \d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?)?",
     re.A,
 )
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
 # How many values may come from aliases, by go-yaml: a share of all, which falls as they get more.
 _FEW, _MANY = 400_000, 4_000_000
 
@@ -80,6 +81,10 @@ class GoComposer(Composer):
     one. A scalar has the tag "" if its text decides what it is.
     """
 
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
     def compose_node(self, parent: yaml.Node | None, index: Any) -> Any:
         event: Any = self.peek_event()  # type: ignore[attr-defined]
         if isinstance(event, AliasEvent):
@@ -89,11 +94,20 @@ class GoComposer(Composer):
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         event: Any = self.get_event()  # type: ignore[attr-defined]
+        self._refuse_slash(event)
         tag = event.tag or ("" if event.implicit[0] else _TEXT)
         node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, event.style)
         if anchor is not None:
             self.anchors[anchor] = node
         return node
+
+    def _refuse_slash(self, event: Any) -> None:
+        r"""Raises yaml.MarkedYAMLError for the escape \/, which go-yaml does not have."""
+        if event.style != '"' or "/" not in event.value:
+            return
+        start, end = event.start_mark, event.end_mark
+        if r"\/" in _ESCAPE.findall(self._text, start.index, end.index):
+            raise yaml.MarkedYAMLError(None, None, r"found the unknown escape \/", start)
 
     def resolve(self, _kind: type[yaml.Node], _value: str | None, _implicit: Any) -> str:
         """The tag of a mapping or a list, which does not count."""
@@ -247,7 +261,8 @@ def _scalar(node: yaml.ScalarNode) -> Any:
         return _plain(text)
     if tag == f"{_TAG}binary":
         try:
-            return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+            content = text.replace("\n", "")  # Go skips the ends of lines, and no other space
+            return base64.b64decode(content, validate=True).decode("utf-8", "replace")
         except binascii.Error as error:
             raise _error("!!binary is not base64", node) from error
     if tag not in _RESOLVED:

@@ -47,6 +47,7 @@ class Plugins:
             pod_toleration_restriction.NAME: TolerationPlugin(),
         }
         self._elsewhere: list[tuple[Origin, str, str]] = []
+        self._namespaces: dict[str, tuple[Origin, Metadata]] = {}
 
     def concerns(self, value: dict[str, Any]) -> bool:
         """Whether a document may have a part of the configuration."""
@@ -75,13 +76,15 @@ class Plugins:
         except Untakable as error:
             line = document.line(["metadata", "name"])
             raise InputError(document.path, f"metadata.name: {error}", line=line) from error
-        if name in findings.namespaces:
-            first = findings.namespaces[name][0].source
-            raise InputError(
-                document.path,
-                f"namespace {name!r} is also in {first}: convert one cluster at a time",
-                line=document.line(()),
-            )
+        first, known = self._namespaces.setdefault(name, (origin, metadata))
+        if first is not origin:
+            if (metadata.labels, metadata.annotations) != (known.labels, known.annotations):
+                findings.leave_out(
+                    origin,
+                    f"it is also in {first.source}, with other labels or annotations, which count: "
+                    "convert one cluster at a time",
+                )
+            return
         findings.namespaces[name] = (origin, metadata.labels or {})
         for plugin in self._plugins.values():
             plugin.collect_namespace(document, name, metadata.annotations or {}, origin)

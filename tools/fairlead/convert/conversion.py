@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fairlead.common import yaml_files
+from fairlead.common import errors, yaml_files, yaml_texts
+from fairlead.common.errors import InputError
 from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
 from fairlead.convert import gatekeeper, kyverno
@@ -54,24 +53,30 @@ def convert(paths: Sequence[Path], progress: Progress) -> Conversion:
     """The settings that do what the documents of files, folders and standard input (files.STDIN)
     do.
 
-    Raises InputError if a document has a mistake or there is nothing to convert, and FairleadError
-    if the program that checks parameters cannot be built.
+    Raises UsageError with the mistakes of all documents, InputError if there is nothing to convert,
+    and FairleadError if the program that checks parameters cannot be built.
     """
     findings = Findings()
     plugins = Plugins()
     documents = read(paths)
     library, expressions = Library(documents), Expressions(documents, progress)
+    problems = []
     for document in documents:
-        if plugins.concerns(document.value):
-            plugins.collect(document, findings)
-        elif gatekeeper.concerns(document.value):
-            gatekeeper.collect(document, findings, library)
-        elif kyverno.concerns(document.value):
-            kyverno.collect(document, findings, expressions)
-        else:
-            findings.leave_out(
-                origin_of(document), "it is not a policy that convert reads: leave it out"
-            )
+        try:
+            if plugins.concerns(document.value):
+                plugins.collect(document, findings)
+            elif gatekeeper.concerns(document.value):
+                gatekeeper.collect(document, findings, library)
+            elif kyverno.concerns(document.value):
+                kyverno.collect(document, findings, expressions)
+            else:
+                findings.leave_out(
+                    origin_of(document), "it is not a policy that convert reads: leave it out"
+                )
+        except InputError as error:
+            problems.append(error)
+    if problems:
+        raise errors.together(problems)
     plugins.finish(findings)
     pools = compile_pools(findings)
     settings = _settings(findings, pools, progress)
@@ -168,4 +173,4 @@ def _text(settings: Mapping[str, Any], pools: Pools, findings: Findings) -> str:
         if lines:
             comments += ["", title, *(f"  {printable(line)}" for line in lines)]
     head = "".join(f"# {line}".rstrip() + "\n" for line in comments)
-    return head + yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=100)
+    return head + yaml_texts.written(dict(settings), width=100)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from fairlead.common import mistakes, yaml_files
+from fairlead.common import errors, mistakes, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
 from fairlead.inputs import manifest_files
@@ -95,12 +95,13 @@ def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
     """The documents of files, folders and standard input (files.STDIN), in the order of `paths`;
     each file once. Of folders, only objects of the sources and namespaces.
 
-    Raises InputError if a file cannot be read, or if there is nothing to convert.
+    Raises UsageError with all files that cannot be read, and InputError if there is nothing to
+    convert.
     """
     named = {yaml_files.shown(path) for path in paths}
     reading = manifest_files.read(paths, extra_key=PLUGIN_FILE)
     if reading.unreadable:
-        raise reading.unreadable[0]
+        raise errors.together(reading.unreadable)
     documents = [
         document
         for document in reading.documents

@@ -4,6 +4,7 @@ comes from."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -24,8 +25,13 @@ NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 _GROUP = "kustomize.config.k8s.io/"
 _ORIGIN = "config.kubernetes.io/origin"
-_OBJECTS = ("resources", "bases", "components", "crds")
-_OTHERS = ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators")
+_RESOURCES = ("resources", "bases")
+_OTHERS = (
+    *("components", "crds", "patchesStrategicMerge", "configurations"),
+    *("transformers", "generators", "validators"),
+)
+# What kustomize says of the wrapper, before the cause.
+_ABOUT_WRAPPER = re.compile(r"^Error: .*recursed accumulation of path '[^']*': ", re.DOTALL)
 _WITHIN = 120
 """Seconds within which kustomize must end."""
 # Without git, and with a proxy that is not there, kustomize fetches nothing: no file may make the
@@ -35,12 +41,15 @@ _OFFLINE = {"PATH": "", "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http
 
 @dataclass(frozen=True)
 class Kustomization:
-    """A folder with a file for kustomize, and the files and folders that this one names."""
+    """A folder with a file for kustomize, the files and folders that this one names, and those of
+    them that are its resources.
+    """
 
     folder: Path
     file: Path
     component: bool
     named: frozenset[Path]
+    resources: frozenset[Path]
 
 
 def read(file: Path) -> Kustomization | None:
@@ -51,15 +60,26 @@ def read(file: Path) -> Kustomization | None:
     value = documents[0].value if len(documents) == 1 else None
     if not isinstance(value, dict):
         raise InputError(file, "is not a kustomization: one mapping is expected", line=1)
-    if not str(value.get("apiVersion", _GROUP)).startswith(_GROUP):
+    if not is_kustomization(value):
         return None
-    named = frozenset((file.parent / path).resolve() for path in _named(value))
-    return Kustomization(file.parent, file, value.get("kind") == "Component", named)
+    named, resources = (
+        frozenset((file.parent / path).resolve() for path in paths)
+        for paths in (_named(value), _resources(value))
+    )
+    return Kustomization(file.parent, file, value.get("kind") == "Component", named, resources)
+
+
+def is_kustomization(value: dict[str, Any]) -> bool:
+    """Whether what a file with one of NAMES holds is for kustomize, and no object of another API
+    group, such as Flux's.
+    """
+    return str(value.get("apiVersion", _GROUP)).startswith(_GROUP)
 
 
 def _named(value: dict[str, Any]) -> Iterator[str]:
     """The files and folders that a kustomization names: objects, patches and other inputs."""
-    for key in (*_OBJECTS, *_OTHERS):
+    yield from _resources(value)
+    for key in _OTHERS:
         yield from _texts(value.get(key))
     for key in ("patches", "patchesJson6902", "replacements"):
         entries = value.get(key)
@@ -73,6 +93,11 @@ def _named(value: dict[str, Any]) -> Iterator[str]:
             if isinstance(entry, dict):
                 files = [*_texts(entry.get("files")), *_texts(entry.get("envs"))]
                 yield from (text.rpartition("=")[2] for text in files)
+
+
+def _resources(value: dict[str, Any]) -> Iterator[str]:
+    for key in _RESOURCES:
+        yield from _texts(value.get(key))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -115,7 +140,9 @@ def build(kustomization: Kustomization) -> list[Document]:
             raise InputError(kustomization.file, problem) from error
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().replace(f"'{base}': ", "")
-            raise InputError(kustomization.file, f"kustomize does not build it: {lines[-500:]}")
+            problem = "kustomize does not build it, and its resources count as they stand"
+            cause = _ABOUT_WRAPPER.sub("", lines)[-500:]
+            raise InputError(kustomization.file, f"{problem}: {cause}")
         objects = manifest_texts.documents(done.stdout, kustomization.file)
         return [_placed(document, kustomization, Path(above)) for document in objects]
 

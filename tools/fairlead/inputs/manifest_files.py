@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import math
 import os
 import re
@@ -46,11 +47,16 @@ class Reading:
     unreadable: list[InputError] = field(default_factory=list)
     skipped: list[tuple[Path, str]] = field(default_factory=list)
 
+    @property
+    def size(self) -> int:
+        """How many entries all three have."""
+        return len(self.documents) + len(self.unreadable) + len(self.skipped)
+
     def all_readable(self) -> list[Document]:
-        """The objects. Raises InputError if anything is unreadable, or has a label that no API
-        server accepts.
+        """The objects. Raises InputError if anything is unreadable, or has a name or a label that
+        no API server accepts.
         """
-        problems = [*self.unreadable, *filter(None, map(label_problem, self.documents))]
+        problems = [*self.unreadable, *filter(None, map(metadata_problem, self.documents))]
         if problems:
             raise problems[0]
         return self.documents
@@ -64,8 +70,8 @@ def read(
 
     Of a folder, all files with SUFFIXES are read, sorted by path, but hidden ones and those that
     fit a pattern of `exclude`. Where it has kustomizations, kustomize builds them: what they name
-    is no object by itself. A mapping with the key `extra_key`, in any case, may stand among
-    the documents, though it is not a Kubernetes object.
+    is no object by itself, unless the build fails. A mapping with the key `extra_key`, in any case,
+    may stand among the documents, though it is not a Kubernetes object.
     """
     reading = Reading()
     read_files: set[Path] = set()
@@ -73,14 +79,13 @@ def read(
         in_folder = path.is_dir()
         files = [*_below(path, exclude, reading)] if in_folder else [path]
         found = _kustomizations(files, reading, read_files) if in_folder else {}
-        built = {each.file for each in kustomizations.roots(found.values())}
-        named = {part for each in found.values() for part in each.named}
+        built, named = _built(found, reading)
         for file in files:
             if file.resolve() in read_files | named:
                 continue
             read_files.add(file.resolve())
             if file in built:
-                _add_built(found[file], reading)
+                reading.documents += built[file]
             elif file not in found:
                 _add(file, reading, in_folder=in_folder, extra_key=extra_key)
     return reading
@@ -104,15 +109,41 @@ def _kustomizations(
     return found
 
 
-def _add_built(kustomization: Kustomization, reading: Reading) -> None:
-    """Add the objects that kustomize makes."""
-    try:
-        for document in kustomizations.build(kustomization):
-            _check_json(document)
-            _check(document, None)
-            reading.documents.append(document)
-    except InputError as error:
-        reading.unreadable.append(error)
+def _built(
+    found: dict[Path, Kustomization], reading: Reading
+) -> tuple[dict[Path, list[Document]], set[Path]]:
+    """The objects that kustomize makes of each kustomization that no other one builds in, and the
+    files that are no objects by themselves. What kustomize does not build is unreadable; its
+    resources are then objects by themselves, and kustomizations among them are built.
+    """
+    built: dict[Path, list[Document]] = {}
+    failed: set[Path] = set()
+    while pending := [
+        each
+        for each in kustomizations.roots(each for each in found.values() if each.file not in failed)
+        if each.file not in built
+    ]:
+        for each in pending:
+            try:
+                built[each.file] = _objects(each)
+            except InputError as error:
+                reading.unreadable.append(error)
+                failed.add(each.file)
+    named = {
+        path
+        for each in found.values()
+        for path in (each.named - each.resources if each.file in failed else each.named)
+    }
+    return built, named
+
+
+def _objects(kustomization: Kustomization) -> list[Document]:
+    """The objects that kustomize makes. Raises InputError."""
+    documents = kustomizations.build(kustomization)
+    for document in documents:
+        _check_json(document)
+        _check(document, None)
+    return documents
 
 
 def _below(folder: Path, exclude: Sequence[str], reading: Reading) -> Iterator[Path]:
@@ -148,29 +179,42 @@ def _add(path: Path, reading: Reading, *, in_folder: bool, extra_key: str | None
     if in_folder and _is_template(path):
         reading.skipped.append((path, TEMPLATE))
         return
-    before = len(reading.documents)
+    raw, before = b"", reading.size
     try:
         raw = _content(path)
         for document in manifest_texts.documents(raw, yaml_files.shown(path)):
-            _check_json(document)
-            if in_folder and (what := _not_meant(document.value, extra_key)):
-                reading.skipped.append((path, what))
-                continue
-            for part in _parts(document):
-                _check(part, extra_key)
-                reading.documents.append(part)
+            for part in _meant(document, reading, in_folder=in_folder, extra_key=extra_key):
+                try:
+                    _check(part, extra_key)
+                    reading.documents.append(part)
+                except InputError as error:  # kubectl reads on
+                    _add_problem(error, path, reading, in_folder=in_folder)
     except InputError as error:
-        if in_folder and _looks_like_template(path):
-            reading.skipped.append((path, TEMPLATE))
+        _add_problem(error, path, reading, in_folder=in_folder)
+    if reading.size == before:
+        if in_folder:
+            reading.skipped.append((path, OTHER))
         else:
-            reading.unreadable.append(error)
-        return
-    if len(reading.documents) > before or path in (file for file, _ in reading.skipped):
-        return
-    if in_folder:
-        reading.skipped.append((path, OTHER))
+            reading.unreadable.append(InputError(yaml_files.shown(path), _empty(raw)))
+
+
+def _meant(
+    document: Document, reading: Reading, *, in_folder: bool, extra_key: str | None
+) -> Iterator[Document]:
+    """The objects of a document; one of a folder that is no object is skipped."""
+    _check_json(document)
+    if in_folder and (what := _not_meant(document.value, extra_key)):
+        reading.skipped.append((document.path, what))
     else:
-        reading.unreadable.append(InputError(yaml_files.shown(path), _empty(raw)))
+        yield from _parts(document)
+
+
+def _add_problem(error: InputError, path: Path, reading: Reading, *, in_folder: bool) -> None:
+    """Add what is wrong with a file; one of a folder may be a template, which is skipped once."""
+    if not (in_folder and _looks_like_template(path)):
+        reading.unreadable.append(error)
+    elif (path, TEMPLATE) not in reading.skipped:
+        reading.skipped.append((path, TEMPLATE))
 
 
 def _content(path: Path) -> bytes:
@@ -187,7 +231,7 @@ def _empty(raw: bytes) -> str:
     """Why a file that can be read holds no object."""
     if not raw.strip():
         return "is empty: remove it, or write what it is for"
-    if b"items" in raw:
+    if b"List" in raw:
         return "is a List without items: name a file that holds an AdmissionReview or a manifest"
     return "holds no document, only comments: write what it is for"
 
@@ -214,7 +258,12 @@ def _not_meant(value: Any, extra_key: str | None) -> str | None:
     keys = value.keys() if isinstance(value, dict) else set()
     if "sops" in keys:
         return ENCRYPTED
-    return None if keys >= {"apiVersion", "kind"} or _has(keys, extra_key) else OTHER
+    if keys >= {"apiVersion", "kind"}:
+        metadata = value.get("metadata")
+        texts = metadata if isinstance(metadata, dict) else {}
+        named = (str(texts.get(key)) for key in ("name", "generateName", "namespace"))
+        return TEMPLATE if any("{{" in text for text in named) else None
+    return None if _has(keys, extra_key) else OTHER
 
 
 def _parts(document: Document) -> Iterator[Document]:
@@ -256,6 +305,8 @@ def _check(document: Document, extra_key: str | None) -> None:
         raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
     if _has(value, extra_key):
         return
+    if path.name in kustomizations.NAMES and kustomizations.is_kustomization(value):
+        raise InputError(path, "is a kustomization: name its folder", line=document.line(()))
     if "sops" in value:
         raise InputError(path, "is encrypted by SOPS: decrypt it first", line=document.line(()))
     for key in ("apiVersion", "kind"):
@@ -274,6 +325,10 @@ def _check(document: Document, extra_key: str | None) -> None:
         return
     if not isinstance(metadata, dict):
         raise InputError(path, "metadata: a mapping is expected", line=document.line(["metadata"]))
+    for key in ("labels", "annotations"):
+        texts = metadata.get(key)
+        if isinstance(texts, dict):  # API servers read null as an empty text
+            metadata[key] = {name: "" if text is None else text for name, text in texts.items()}
     for key in ("name", "generateName", "namespace"):
         if not isinstance(metadata.get(key), str | None):
             raise InputError(
@@ -283,10 +338,19 @@ def _check(document: Document, extra_key: str | None) -> None:
             )
 
 
-def label_problem(document: Document) -> InputError | None:
-    """What is wrong with the first label that no API server accepts."""
+def metadata_problem(document: Document) -> InputError | None:
+    """What is wrong with the first name or label that no API server accepts. Names are searched for
+    variables alone: what else they may hold depends on the kind.
+    """
     metadata = document.value.get("metadata")
-    raw_labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
+    for key in ("name", "generateName", "namespace"):
+        try:
+            _of_variable(str(metadata.get(key, "")))
+        except ValueError as error:
+            line = document.line(["metadata", key])
+            return InputError(document.path, f"metadata.{key}: {error}", line=line)
+    raw_labels = metadata.get("labels")
     for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
         try:
             labels.check_key(key)
@@ -298,13 +362,19 @@ def label_problem(document: Document) -> InputError | None:
 
 
 def _no_text(label: Any) -> str:
-    raise ValueError(f"{label!r} is not a label value: quote it")
+    how = "write text" if isinstance(label, dict | list) else "quote it"
+    raise ValueError(f"{json.dumps(label)} is not a label value: {how}")
 
 
-def _of_variable(label: str) -> str:
-    if _VARIABLE.search(label):
-        raise ValueError(f"{label!r} is a variable: name the manifests with its value")
-    return label
+def _of_variable(text: str) -> str:
+    if _VARIABLE.search(text):
+        raise ValueError(f"{text!r} is a variable: name the manifests with its value")
+    return text
+
+
+def variables(value: Any) -> list[str]:
+    """The variables for Flux or envsubst in an object, such as `${REPLICAS}`, sorted."""
+    return sorted({f"{text}}}" for text in _VARIABLE.findall(json.dumps(value, default=str))})
 
 
 def _check_json(document: Document) -> None:

@@ -28,7 +28,9 @@ _PATHS = """{name: array.concat([base], rules) |
     base := [term.value | some term in module["package"].path]
     rules := [array.concat(base, [term.value | some term in rule.head.ref]) | some rule in module.rules]
 }"""  # noqa: E501
-_MISTAKE = re.compile(r"(\S+\.rego):(\d+): ((?:rego|eval)_\w+: .*)")
+_MISTAKE = re.compile(
+    r"(\S+\.rego):(\d+): ((?:rego|eval)_\w+: .*(?:\n(?!\S+\.rego:|\d+ error).*)*)"
+)
 """How OPA names a mistake in a module: in lines of text, or in the middle of one."""
 _WITHIN = 120
 """Seconds within which `opa` must end; the whole test suite takes less than one."""

@@ -156,9 +156,11 @@ def _element(namespace: str, cluster: str, objects: Sequence[PlacedObject]) -> d
 
 
 def _target(placed: PlacedObject) -> str:
-    """The object as Kustomize finds it, as JSON; names and namespaces are patterns there."""
+    """The object as Kustomize finds it, as JSON. All parts are patterns there; an empty one fits
+    everything, such as the Services of all groups.
+    """
     target = {
-        "group": placed.api_version.rpartition("/")[0],
+        "group": _pattern(placed.api_version.rpartition("/")[0]) or "^$",
         "kind": placed.kind,
         "name": _pattern(placed.name),
         "namespace": _pattern(placed.namespace),

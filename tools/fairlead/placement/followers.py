@@ -91,6 +91,8 @@ class Questions:
         if id(document) in self._targets:
             key, autoscaler = self._targets[id(document)]
             if target := homes.workload(key):
+                if not _names_customer(document.value):  # it holds nothing of its namespace's
+                    own = replace(own, errors={}, customer=target.customer, lawful=target.lawful)
                 return _scaling(_following(own, [target]), target, autoscaler)
         return _following(own, homes.of(own))
 
@@ -259,6 +261,11 @@ def _asks(manifest: Mapping[str, Any]) -> bool:
         for field in ("annotations", "labels")
         for key in _ASKING
     )
+
+
+def _names_customer(manifest: Mapping[str, Any]) -> bool:
+    metadata = manifest.get("metadata") or {}
+    return any("customer" in mapping(metadata.get(field)) for field in ("annotations", "labels"))
 
 
 def _failed(own: Placement, sentence: str) -> Placement:

@@ -79,7 +79,8 @@ def _advice(field: str, key: str, value: Any) -> str | None:
         return f"did you mean {_PREFERENCES}?"
     # What resembles `clusters` is a word of others, such as the label `cluster`.
     likely = [spelt] if spelt in _MEANT else sorted(_MEANT.keys() - {"clusters"})
-    if close := difflib.get_close_matches(spelt, likely, 1, _SIMILAR):
+    exchanged = [name for name in likely if sorted(name) == sorted(spelt)]  # costumer
+    if close := exchanged or difflib.get_close_matches(spelt, likely, 1, _SIMILAR):
         return f"did you mean {_MEANT[close[0]]}?"
     return "placement reads no other keys of Federation v1" if federation else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from fairlead.admission import batch, gate
 from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
-from fairlead.common.errors import InputError, UsageError
+from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
@@ -236,22 +237,25 @@ def test_a_manifest_says_more_of_a_namespace_than_options_and_clusters(
     assert pools("--live") == ["pool1", "pool3"]
 
 
-def test_two_manifests_must_not_contradict_each_other(tmp_path: Path) -> None:
+def test_manifests_that_contradict_each_other_are_told_and_all_is_judged(tmp_path: Path) -> None:
     for folder, pool in (("dev", "pool1"), ("prod", "pool2")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "ns.yaml").write_text(NAMESPACE.replace("pool1", pool))
-    with pytest.raises(
-        UsageError, match=r"prod/ns.yaml:1: gives namespace 'payments' other labels than .*dev/ns"
-    ):
-        run(tmp_path)
+    (tmp_path / "pod.yaml").write_text(PLAIN)
+    result = run(tmp_path, "--fail-on", "refused")
+    assert result.return_value == 2
+    assert "3 objects in 3 files: 1 changed, 2 admitted; not readable: 1" in result.stdout
+    assert re.search(
+        r"prod/ns.yaml:\d: gives namespace 'payments' other labels than .*dev/ns", result.stderr
+    )
     assert run(tmp_path / "dev").return_value == 0
 
 
-def test_labels_that_are_no_mapping_are_told_with_their_line(tmp_path: Path) -> None:
+def test_a_namespace_whose_labels_are_no_mapping_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ns.yaml"
     path.write_text("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels: [b]\n")
-    with pytest.raises(InputError, match=r"ns.yaml:5: metadata.labels: a mapping is expected"):
-        run(path)
+    result = run(path, "--fail-on", "refused")
+    assert (result.return_value, "it is not a Namespace" in result.stdout) == (1, True)
 
 
 def test_an_unknown_namespace_is_refused_and_told(tmp_path: Path) -> None:

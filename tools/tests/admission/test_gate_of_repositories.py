@@ -55,6 +55,30 @@ def test_what_cannot_be_read_is_named_and_all_else_is_judged(repository: Path) -
     assert errors == ["repo/ansible.yaml:2", "repo/broken.json:2", "repo/number.yaml:3"]
 
 
+def test_a_document_that_is_no_object_does_not_hide_those_below_it(repository: Path) -> None:
+    (repository / "zz.yaml").write_text(f"{{}}\n---\nhello\n---\n{BAD}")
+    result = gate(repository / "zz.yaml", POOL)
+    assert result.return_value == 2
+    assert result.stdout.startswith("repo/zz.yaml:5: refused: Pod shop/bad")
+    assert [line.split(": ")[1] for line in result.stderr.splitlines() if "error: " in line] == [
+        "repo/zz.yaml:1",
+        "repo/zz.yaml:3",
+    ]
+
+
+def test_a_list_without_items_is_called_so(repository: Path) -> None:
+    (repository / "zz.yaml").write_text("apiVersion: v1\nkind: List\n")
+    result = gate(repository / "zz.yaml", POOL)
+    assert "repo/zz.yaml: is a List without items" in result.stderr
+
+
+def test_a_label_without_a_value_is_an_empty_text_as_for_api_servers(repository: Path) -> None:
+    (repository / "zz.yaml").write_text(
+        BAD.replace("namespace: shop", "namespace: shop, labels: {team: }").replace("n1", "")
+    )
+    assert gate(repository, POOL).return_value == 0
+
+
 def test_files_can_be_left_out(repository: Path) -> None:
     (repository / "tests").mkdir()
     (repository / "tests" / "broken.yaml").write_text("a: [")
@@ -74,11 +98,12 @@ def test_secrets_of_sops_and_templates_of_helm_are_named_and_judged_by_nobody(
     (repository / "chart" / "Chart.yaml").write_text("name: chart\n")
     (repository / "chart" / "templates" / "pod.yaml").write_text(BAD)
     (repository / "loose.yaml").write_text("{{- if .Values.on }}\nkind: Pod\n{{- end }}\n")
+    (repository / "quoted.yaml").write_text(BAD.replace("bad", '"{{ name }}"'))
     result = gate(repository, POOL)
     assert result.return_value == 1
     assert result.stdout.splitlines()[-1] == (
         "1 object in 1 file: 1 refused; skipped, as no Kubernetes objects: 1; "
-        "skipped, as encrypted by SOPS: 1; skipped, as Helm templates: 2"
+        "skipped, as encrypted by SOPS: 1; skipped, as Helm templates: 3"
     )
 
 
@@ -88,7 +113,8 @@ def test_secrets_of_sops_and_templates_of_helm_are_named_and_judged_by_nobody(
         ("1.0+2", "'1.0+2' is not a label value"),
         ("81111e1", "811110 is not a label value: quote it"),
         ("0340914", "340914 is not a label value: quote it"),
-        ("y", "True is not a label value: quote it"),
+        ("y", "true is not a label value: quote it"),
+        ("[a]", '["a"] is not a label value: write text'),
         ("${APP_VERSION}", "'${APP_VERSION}' is a variable: name the manifests with its value"),
     ],
 )
@@ -104,6 +130,35 @@ def test_a_label_that_no_api_server_takes_refuses_its_object(
     )
     assert second.startswith("repo/zz.yaml:1: refused")
     assert result.return_value == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("name: web\n", "name: ${NAME}\n", "metadata.name: '${NAME}' is a variable: name the man"),
+        ("namespace: shop", "namespace: ${NS}", "metadata.namespace: '${NS}' is a variable"),
+        (
+            "spec:\n",
+            "spec:\n  replicas: ${REPLICAS:=2}\n",
+            "; it has variables (${REPLICAS}): name the manifests with their values",
+        ),
+    ],
+)
+def test_a_variable_is_named_where_no_api_server_takes_it(
+    repository: Path, before: str, after: str, reason: str
+) -> None:
+    text = DEPLOYMENT.replace("VERSION", "v1").replace(before, after, 1)
+    (repository / "app.yaml").write_text(text)
+    first, *_ = gate(repository, POOL).stdout.splitlines()
+    assert first.startswith("repo/app.yaml:1: refused: Deployment ")
+    assert reason in first
+
+
+def test_variables_that_a_shell_replaces_are_no_mistake(repository: Path) -> None:
+    (repository / "zz.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: script}\ndata: {run: 'echo ${HOME}'}\n"
+    )
+    assert gate(repository, POOL).return_value == 0
 
 
 @pytest.mark.parametrize("values", ["[22:30]", "['22:30']"])

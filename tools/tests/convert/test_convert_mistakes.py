@@ -11,7 +11,7 @@ import pytest
 import yaml
 from command_line import fairlead, refused
 
-from fairlead.common.errors import InputError
+from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.convert import conversion
 from fairlead.convert.conversion import Conversion
@@ -118,7 +118,6 @@ RANGES = "{ranges: [{min_replicas: 1, max_replicas: 2}]}"
         (NAMESPACE % f"{SELECTOR}: 'a=b,'", "'' is not KEY=VALUE"),
         (NAMESPACE % f"{SELECTOR}: a=b=c", "'a=b=c' is not KEY=VALUE"),
         (NAMESPACE % f"{SELECTOR}: a=b c", "'b c' is not a label value"),
-        (NAMESPACE % "a: b" + "---\n" + NAMESPACE % "a: b", "is also in .*input.yaml:1: "),
         ("podNodeSelectorPluginConfig: {a: 3}", "write text, in quotes"),
         ("podNodeSelectorPluginConfig: {a: b}", "'b' is not KEY=VALUE"),
         (
@@ -146,6 +145,27 @@ RANGES = "{ranges: [{min_replicas: 1, max_replicas: 2}]}"
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         converted(tmp_path, text)
+
+
+def test_the_mistakes_of_all_documents_are_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("a: [")
+    (tmp_path / "empty.yaml").write_text("")
+    with pytest.raises(UsageError, match=r"broken.yaml:1: is not valid(?s:.)*empty.yaml: is empty"):
+        conversion.convert([tmp_path / "broken.yaml", tmp_path / "empty.yaml"], Progress())
+    without_spec = "apiVersion: kyverno.io/v1\nkind: Policy\nmetadata: {name: a}\n"
+    with pytest.raises(UsageError, match=r"input.yaml:1: spec is missing.*\n.*:5: spec is missing"):
+        converted(tmp_path, f"{without_spec}---\n{without_spec}")
+
+
+def test_a_namespace_that_is_there_twice_is_named_if_it_differs(tmp_path: Path) -> None:
+    first = NAMESPACE % f"{SELECTOR}: a=b"
+    assert converted(tmp_path, f"{first}---\n{first}").not_taken_over == ()
+    (note,) = converted(tmp_path, f"{first}---\n{NAMESPACE % 'c: d'}").not_taken_over
+    assert re.fullmatch(
+        r"it is also in .*input.yaml:1, with other labels or annotations, which count: "
+        "convert one cluster at a time",
+        note.reason,
+    )
 
 
 @pytest.mark.parametrize(

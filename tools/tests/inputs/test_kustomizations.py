@@ -92,7 +92,30 @@ def test_a_folder_that_kustomize_does_not_build_is_named_and_the_others_are_read
     (problem,) = reading.unreadable
     assert str(problem).startswith("repo/overlays/kustomization.yaml: kustomize does not build it")
     assert "gpu.yaml" in str(problem)
-    assert [document.value["kind"] for document in reading.documents] == ["Service"]
+    assert "accumul" not in str(problem)
+    assert [document.value["kind"] for document in reading.documents] == [
+        *("Service", "Deployment"),  # of the base, which kustomize builds
+        "Service",
+    ]
+
+
+def test_the_resources_of_a_build_that_fails_count_as_they_stand_and_its_patches_do_not(
+    repository: Path,
+) -> None:
+    (repository / "base" / "kustomization.yaml").write_text(
+        "resources: [web.yaml, missing.yaml]\npatches: [{path: removal.yaml}]\n"
+    )
+    (repository / "base" / "removal.yaml").write_text(REMOVAL)
+    reading = manifest_files.read([repository])
+    assert len(reading.unreadable) == 2
+    assert all("its resources count as they stand" in str(each) for each in reading.unreadable)
+    assert [document.line(()) for document in reading.documents] == [2, 6]
+    assert {str(document.path) for document in reading.documents} == {"repo/base/web.yaml"}
+
+
+def test_a_kustomization_that_is_named_as_a_file_is_told_so(repository: Path) -> None:
+    (problem,) = manifest_files.read([repository / "base" / "kustomization.yaml"]).unreadable
+    assert str(problem) == "repo/base/kustomization.yaml:1: is a kustomization: name its folder"
 
 
 @pytest.mark.parametrize(
@@ -101,8 +124,9 @@ def test_a_folder_that_kustomize_does_not_build_is_named_and_the_others_are_read
 )
 def test_nothing_is_fetched(repository: Path, resource: str) -> None:
     (repository / "base" / "kustomization.yaml").write_text(f"resources: [{resource}]\n")
-    (problem,) = manifest_files.read([repository]).unreadable
-    assert "kustomize does not build it" in str(problem)
+    problems = manifest_files.read([repository]).unreadable  # of the overlay, and of its base
+    assert len(problems) == 2
+    assert all("kustomize does not build it" in str(problem) for problem in problems)
 
 
 def test_a_kustomization_of_flux_is_an_object(tmp_path: Path) -> None:

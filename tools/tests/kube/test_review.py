@@ -155,7 +155,7 @@ def test_documents_and_the_items_of_a_list_are_read_one_by_one(tmp_path: Path) -
             ":5: metadata.labels: 7 .*quote it",
         ),
         ("apiVersion: v1\nkind: Pod\nspec: {~: a}\n", ":3: .*the key '~' is not text"),
-        ("apiVersion: v1\nkind: Pod\nspec: .inf\n", ":3: .* a number that JSON has not"),
+        ("apiVersion: v1\nkind: Pod\nspec: .inf\n", ":3: .* a number that JSON does not have"),
         ("apiVersion: v1\nkind: Pod\nspec: !!binary a\n", "!!binary is not base64"),
         ("apiVersion: v1\nkind: Pod\nspec: &a [*a]\n", "in the value that it means"),
         (

@@ -150,6 +150,28 @@ def test_an_application_holds_what_is_placed_of_its_namespace_and_nothing_else(
     assert "annotations" not in json.dumps(list(objects.values())), "nothing is left of the mark"
 
 
+def test_kinds_of_the_same_name_in_other_groups_are_not_taken_for_each_other(
+    tmp_path: Path,
+) -> None:
+    placements = [
+        follower(["eu", "us"], kind="Service"),
+        follower(["eu"], kind="Service", api_version="serving.knative.dev/v1"),
+        follower(["us"], kind="Ingress", api_version="networking.k8s.io/v1"),
+        follower(["eu"], kind="Ingress", api_version="networking.k8sxio/v1"),
+    ]
+    objects = {
+        cluster: sorted(f"{each['kind']} of {each['apiVersion']}" for each in parts)
+        for (_, cluster), parts in held(tmp_path, placements).items()
+    }
+    assert objects == {
+        "eu": [
+            *("Ingress of networking.k8sxio/v1", "Service of serving.knative.dev/v1"),
+            "Service of v1",
+        ],
+        "us": ["Ingress of networking.k8s.io/v1", "Service of v1"],
+    }
+
+
 def test_annotations_stay_and_an_autoscaler_sets_the_replicas(tmp_path: Path) -> None:
     scaled = placement({"eu": 1}, changes={"fields": {"eu": {"replicas": None}}})
     scaled.document.value["metadata"]["annotations"] = {"owner": "ada"}

@@ -138,6 +138,27 @@ def test_each_cluster_gets_its_share_of_the_limits_and_no_replicas() -> None:
     assert "/spec/maxReplicas" in json.dumps(policies[2])
 
 
+def test_it_is_where_its_target_is_whosever_the_namespace_is() -> None:
+    """Without it, its target would have one replica there: the manifest's are taken out."""
+    Path("data.yaml").write_text(
+        DATA.replace("south: {jurisdiction: eu", "south: {jurisdiction: us").replace(
+            "{euro:", "{both: {jurisdictions: [eu, us]}, euro:"
+        )
+    )
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "shop", "labels": {"customer": "euro"}},
+    }
+    api = workload(**{**IN_BOTH, "customer": "both"})
+    small = autoscaler(minReplicas=4)
+    parts = json.loads(run(namespace, api, small, options=("-o", "json")).stdout)
+    assert [(each["kind"], sorted(each["clusters"])) for each in parts] == [
+        ("Deployment", ["north", "south"]),
+        ("HorizontalPodAutoscaler", ["north", "south"]),
+    ]
+
+
 def test_what_if_counts_as_place_does(tmp_path: Path) -> None:
     (tmp_path / "app.yaml").write_text(yaml.safe_dump_all([workload(), autoscaler()]))
     result = CliRunner().invoke(

@@ -261,7 +261,12 @@ def definition(kind: str, scope: str) -> dict[str, Any]:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{kind.lower()}s.example.com"},
-        "spec": {"group": "example.com", "scope": scope, "names": {"kind": kind}},
+        "spec": {
+            "group": "example.com",
+            "scope": scope,
+            "names": {"kind": kind, "plural": f"{kind.lower()}s"},
+            "versions": [{"name": "v1"}],
+        },
     }
 
 

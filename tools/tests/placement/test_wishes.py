@@ -38,6 +38,7 @@ def warnings(**metadata: Any) -> list[str]:
         ("clusters", "replica-set-preferences"),
         ("Customer", "customer"),
         ("customr", "customer"),
+        ("costumer", "customer"),
         ("critcality", "criticality"),
         ("traffics", "traffic"),
         ("move-volume", "move-volumes"),

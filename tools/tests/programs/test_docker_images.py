@@ -212,7 +212,10 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
     assert needed <= {file.removesuffix(".py").removesuffix("/__init__") for file in files}
     commands = {file for file in files if file.startswith("fairlead/cli/")}
     assert commands == {
-        *(f"fairlead/cli/{name}.py" for name in ("__init__", "component_options", "output")),
+        *(
+            f"fairlead/cli/{name}.py"
+            for name in ("__init__", "component_options", "output", "own_commands")
+        ),
         *(
             f"fairlead/cli/processes/{name}.py"
             for name in (
