@@ -422,12 +422,9 @@ def test_the_settings_file_beside_the_manifests_has_to_be_in_force(
     settings = repository / "fairlead.yaml"
     settings.write_text("contact: the platform team\n")
     monkeypatch.chdir(elsewhere)
-    result = run(repository / "apps", "--fail-on", "refused")
-    assert result.return_value == 2
-    assert "is the settings file beside these manifests, but no settings file is in force" in (
-        result.stderr
-    )
-    assert f"add --settings {settings}" in result.stderr
+    with pytest.raises(UsageError, match="but no settings file is in force: add --settings") as why:
+        run(repository / "apps", "--fail-on", "refused")
+    assert str(why.value).startswith(f"{settings} is the settings file beside these manifests")
     assert run(repository / "apps", "--settings", settings, "-o", "json").return_value == 0
     monkeypatch.chdir(repository)
     assert "settings: fairlead.yaml" in run("apps", "-o", "json").stderr
