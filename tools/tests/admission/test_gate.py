@@ -19,7 +19,7 @@ from fairlead.admission import batch, gate
 from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
-from fairlead.common.errors import InputError
+from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
