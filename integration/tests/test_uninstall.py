@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from typing import Any
@@ -12,13 +13,15 @@ from foreign import Foreign
 
 from fairlead.clusters import remote
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment import ownership
+from fairlead.deployment.names import NAMESPACE, PART_OF
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, uninstall
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
+ADMISSION = "admissionregistration.k8s.io/v1"
 PROFILES = ["foreign"]
 pytestmark = pytest.mark.embedded("its nodes are simulated")
 
@@ -98,6 +101,53 @@ def test_a_namespace_with_something_else_in_it_stays_and_tells_what(foreign: For
     objects.delete("v1", "ConfigMap", "mine", NAMESPACE)
     rows, _ = fairlead(foreign, "uninstall")
     assert rows == [{"kind": "Namespace", "name": NAMESPACE, "namespace": None, "removed": True}]
+
+
+def unmarked(foreign: Foreign, made: set[tuple[str, str, str]], labels: dict[str, None]) -> None:
+    """Clear who applied the objects, as Kubernetes lets everybody who may write them."""
+    objects = foreign.objects()
+    versions = {kind.name: kind.api_version for kind in objects.kinds()}
+    for kind, namespace, name in made:
+        metadata = {"name": name, "namespace": namespace or None}
+        manifest = {"apiVersion": versions[kind], "kind": kind, "metadata": metadata}
+        with contextlib.suppress(Refused):  # pods come and go
+            objects.merge(manifest, {"metadata": {"managedFields": [{}], "labels": labels}})
+
+
+@pytest.mark.parametrize("labels", [{}, {PART_OF: None}], ids=["managers", "managers and labels"])
+def test_what_lost_its_marks_goes_too_or_is_taken_up_again(
+    foreign: Foreign, labels: dict[str, None]
+) -> None:
+    objects = foreign.objects()
+    stranger = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
+    stranger["metadata"] = {"name": "look", "namespace": "default", "labels": {PART_OF: "fairlead"}}
+    objects.create(stranger)
+    before = everything(foreign)
+    fairlead(foreign, "deploy", "--sidecar", "sync", "--yes")
+    made = everything(foreign) - before
+    kept = {each for each in made if each[0] not in ("Pod", "ReplicaSet", "Lease", "Namespace")}
+    unmarked(foreign, kept, labels)
+    _, stderr = fairlead(foreign, "deploy", "--yes")
+    webhooks = objects.get(ADMISSION, "ValidatingWebhookConfiguration", "fairlead")
+    assert webhooks is not None
+    assert ownership.is_applied_by(clients.FIELD_MANAGER, webhooks)
+    assert ownership.is_labelled(webhooks)
+    assert "was there before" not in stderr
+    unmarked(foreign, kept, labels)
+    fairlead(foreign, "uninstall")
+    assert everything(foreign) == before
+    objects.delete("v1", "ConfigMap", "look", "default")
+
+
+def test_an_object_of_the_same_name_is_taken_up_with_a_word(foreign: Foreign) -> None:
+    objects = foreign.objects()
+    theirs = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
+    objects.create({**theirs, "metadata": {"name": "fairlead-opa"}})
+    _, stderr = fairlead(foreign, "deploy", "--sidecar", "sync", "--yes")
+    assert "ClusterRole fairlead-opa was there before, and Fairlead had not made it" in stderr
+    _, stderr = fairlead(foreign, "deploy", "--yes")
+    assert "was there before" not in stderr
+    fairlead(foreign, "uninstall")
 
 
 def test_pods_are_created_all_the_while(foreign: Foreign) -> None:

@@ -5,8 +5,8 @@
 #   by docs/placement.md, in its annotation federation.kubernetes.io/replica-set-preferences, whatever it says there
 #   itself. It carries a customer if an annotation or a label of it, or of its namespace, names one. A workload without
 #   a customer has no such annotation. What cannot be placed is refused with the reasons. An update that asks for nothing
-#   new is admitted all the same, with a warning, and its clusters stay as they are. Objects that are being deleted, and
-#   ReplicaSets that the Deployment controller makes or changes, are left alone.
+#   new is admitted all the same, with a warning, and its clusters stay as they are. Objects that are being deleted are
+#   left alone. The ReplicaSets of a Deployment have its clusters, as they get its annotations.
 # schemas:
 #   - input: schema.admission_review
 package federated_placement
@@ -78,25 +78,9 @@ _is_placed if {
 	not review.subresource
 	input.request.operation in {"CREATE", "UPDATE"}
 	not _is_being_deleted
-	not _is_of_deployment
 }
 
 _is_being_deleted if object.get(input.request.object.metadata, "deletionTimestamp", null) != null
-
-# Its clusters are those of the Deployment, from which it has its annotations. Anyone can write an owner reference, so it
-# counts only if a controller of the cluster itself makes the request.
-_is_of_deployment if {
-	review.kind == ["apps", "ReplicaSet"]
-	_by_cluster
-	some owner in input.request.object.metadata.ownerReferences
-	owner.controller == true
-	owner.kind == "Deployment"
-	startswith(owner.apiVersion, "apps/")
-}
-
-_by_cluster if input.request.userInfo.username == "system:kube-controller-manager"
-
-_by_cluster if startswith(input.request.userInfo.username, "system:serviceaccount:kube-system:")
 
 _has_annotations if count(input.request.object.metadata.annotations) > 0
 

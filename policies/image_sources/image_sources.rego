@@ -4,27 +4,45 @@
 #   Every image of a pod comes from an allowed registry or repository: those of containers, init containers, ephemeral
 #   containers and image volumes, in pods and in the templates of workloads. References are read as container runtimes
 #   read them, so `nginx` is docker.io/library/nginx. An update of a pod is about the images that it adds or changes; an
-#   update of a template that changes an image is about all of its images, because it makes new pods. Mirror pods are left
-#   alone, because their nodes run them anyway.
+#   update of a template that changes an image is about all of its images, because it makes new pods. Any other update of a
+#   template gets a warning about the images that it leaves. Mirror pods are left alone, because their nodes run them anyway.
 # schemas:
 #   - input: schema.admission_review
 package image_sources
 
 import data.lib.mirror_pods
 import data.lib.pod_specs
+import data.lib.templates
 import data.review
 import data.settings
 
 # METADATA
 # description: What this intent has to say of the request.
-decision := {"deny": deny, "patch": [], "warn": set()}
+decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
 deny contains sprintf("%s: %s", [_subject, problem]) if {
 	input.request.operation in {"CREATE", "UPDATE"}
 	not mirror_pods.is_mirror
-	some problem in (pod_specs.problems | _problems)
+	some problem in (pod_specs.problems | _new_problems)
+}
+
+# METADATA
+# description: What an update leaves wrong in a template.
+warn contains templates.warning("image-sources", problem) if {
+	_is_left
+	some problem in _problems
+}
+
+_new_problems := _problems if not _is_left
+
+else := set()
+
+# Whether the update makes new pods with the same images as before.
+_is_left if {
+	templates.changes
+	_images(input.request.object) == _images(input.request.oldObject)
 }
 
 _subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
@@ -66,11 +84,7 @@ _allowed(repository) if {
 # The images that the request is about, by their paths.
 _checked := _images(input.request.object) if input.request.operation == "CREATE"
 
-_checked := _images(input.request.object) if {
-	input.request.operation == "UPDATE"
-	pod_specs.is_template
-	_images(input.request.object) != _images(input.request.oldObject)
-}
+_checked := _images(input.request.object) if templates.changes
 
 _checked := object.remove(_images(input.request.object), _unchanged) if {
 	input.request.operation == "UPDATE"

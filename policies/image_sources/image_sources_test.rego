@@ -86,6 +86,19 @@ test_an_update_of_a_template_is_about_all_images_if_one_changes if {
 	count(_deny(_updated(_request("apps", "Deployment", changed), before))) == 1
 }
 
+test_an_update_of_a_template_that_keeps_its_images_warns_of_them if {
+	before := _template([{"name": "a", "image": "evil.io/x"}])
+	restarted := object.union(before, {"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}})
+	update := _updated(_request("apps", "Deployment", restarted), before)
+	decision := image_sources.decision with data.settings.parameters as _parameters with input as {"request": update}
+	decision.deny == set()
+	some message in decision.warn
+	startswith(message, `every pod of Deployment "web" will be refused: container "a" has the image "evil.io/x"`)
+	scaled := _updated(_request("apps", "Deployment", object.union(before, {"spec": {"replicas": 2}})), before)
+	unwarned := image_sources.warn with data.settings.parameters as _parameters with input as {"request": scaled}
+	unwarned == set()
+}
+
 _template(containers) := _pod({"template": {"spec": {"containers": containers}}})
 
 test_a_digest_may_be_required if {

@@ -31,7 +31,6 @@ creates_pods if {
 	input.request.operation == "CREATE"
 	readable
 	not mirror_pods.is_mirror
-	not _warned_on_owner
 }
 
 creates_pods if {
@@ -39,7 +38,6 @@ creates_pods if {
 	input.request.operation == "UPDATE"
 	readable
 	pod_specs.template_of(input.request.object) != pod_specs.template_of(input.request.oldObject)
-	not _warned_on_owner
 }
 
 creates_pods if loses_last_gate
@@ -77,14 +75,6 @@ selector_changed if {
 	_is_old_pod
 	readable
 	node_selector != old_selector
-}
-
-# Whether the template's author was already warned. A controller creates a ReplicaSet or a Job from the template of a
-# Deployment or a CronJob, and nobody reads the warnings that a controller gets.
-_warned_on_owner if {
-	not gets_assignment
-	some owner in input.request.object.metadata.ownerReferences
-	owner.controller == true
 }
 
 _spec_path := array.concat(pod_specs.template_path, ["spec"])

@@ -9,6 +9,7 @@
 package node_pool
 
 import data.lib.pod_specs
+import data.lib.templates
 import data.review
 import data.settings
 
@@ -40,23 +41,19 @@ deny contains message if {
 
 # METADATA
 # description: The warnings that the user sees if the request is admitted.
-warn contains sprintf("every pod of %s %s be refused: %s", [subject, _will, message]) if {
+warn contains templates.warning("node-pool", message) if {
 	pod_specs.is_template
 	some message in _refusals
 }
 
 warn contains sprintf(
 	"%s=%s is not a declared pool, so every pod of namespace %q %s be refused: use one of %s",
-	[settings.namespace_label, reviewed_label, review.name, _will, declared_pools],
+	[settings.namespace_label, reviewed_label, review.name, templates.will("node-pool"), declared_pools],
 ) if {
 	review.kind == ["", "Namespace"]
 	not is_declared(reviewed_label)
 	object.get(input.request, ["oldObject", "metadata", "labels", settings.namespace_label], null) != reviewed_label
 }
-
-default _will := "will"
-
-_will := "would" if object.get(settings.enforcement, "node-pool", "deny") == "warn"
 
 # METADATA
 # description: The JSON Patch (RFC 6902) that adds or removes an assignment; empty if there is nothing to change.

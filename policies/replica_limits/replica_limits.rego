@@ -1,7 +1,7 @@
 # METADATA
 # title: Replica limits
 # description: |
-#   The number of replicas of a Deployment, a StatefulSet, or a ReplicaSet without a controller is within one of the
+#   The number of replicas of a Deployment, a StatefulSet, a ReplicaSet or a ReplicationController is within one of the
 #   ranges, whether a manifest or `kubectl scale` sets it. Without a number, there is one replica. An update that does
 #   not change the number is admitted, so that objects from before can be labelled, restarted and deleted.
 # schemas:
@@ -63,11 +63,11 @@ _replicas_change if {
 }
 
 _decides_on_replicas if {
-	input.request.resource.group == "apps"
-	input.request.resource.resource in {"deployments", "statefulsets", "replicasets"}
+	concat("/", [input.request.resource.group, input.request.resource.resource]) in _limited
 	_is_scale == review.subresource
-	not _has_controller
 }
+
+_limited := {"apps/deployments", "apps/statefulsets", "apps/replicasets", "/replicationcontrollers"}
 
 _changed(after, before) if {
 	input.request.operation == "UPDATE"
@@ -79,14 +79,6 @@ default _is_scale := false
 _is_scale if {
 	review.kind == ["autoscaling", "Scale"]
 	input.request.subResource == "scale"
-}
-
-# The controller of a ReplicaSet, which is a Deployment as a rule, decides how many replicas it has during a rollout. An
-# owner that only waits for garbage collection does not.
-_has_controller if {
-	review.kind == ["apps", "ReplicaSet"]
-	some owner in input.request.object.metadata.ownerReferences
-	owner.controller == true
 }
 
 # A workload has one replica if it sets no number. A Scale without a number has none, because its JSON leaves out 0.

@@ -38,17 +38,24 @@ test_an_unset_number_counts_as_one if {
 	}
 }
 
-test_a_replica_set_with_a_controller_is_left_alone if {
-	request := _workload("ReplicaSet", {"replicas": 1})
-	_deny(_owned(request, {"kind": "Deployment", "controller": true})) == set()
-	count(_deny(_owned(request, {"kind": "ConfigMap"}))) == 1
-	count(_deny(_owned(request, {"kind": "ConfigMap", "controller": false}))) == 1
-	count(_deny(request)) == 1
+test_an_owner_reference_changes_nothing if {
+	every kind in ["ReplicaSet", "StatefulSet"] {
+		request := _workload(kind, {"replicas": 1})
+		count(_deny(_owned(request, {"apiVersion": "apps/v1", "kind": "Deployment", "controller": true}))) == 1
+		count(_deny(request)) == 1
+	}
 }
 
-test_a_controller_of_another_kind_changes_nothing if {
-	request := _workload("StatefulSet", {"replicas": 1})
-	count(_deny(_owned(request, {"kind": "Database", "controller": true}))) == 1
+test_a_replication_controller_is_limited if {
+	core := {
+		"kind": {"group": "", "version": "v1", "kind": "ReplicationController"},
+		"resource": {"group": "", "version": "v1", "resource": "replicationcontrollers"},
+	}
+	request := object.union(_workload("ReplicationController", {"replicas": 11}), core)
+	_deny(request) == {`replicationcontroller "web": replicas 11 is not within 3..10 or 20 or more: set spec.replicas to one of these numbers`}
+	_deny(object.union(request, {"object": {"spec": {"replicas": 10}}})) == set()
+	resource := {"resource": {"group": "", "version": "v1", "resource": "replicationcontrollers"}}
+	count(_deny(object.union(_scale({"replicas": 11}, "replicationcontrollers"), resource))) == 1
 }
 
 _owned(request, owner) := object.union(request, {"object": {"metadata": {"ownerReferences": [owner]}}})

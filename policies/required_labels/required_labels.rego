@@ -2,27 +2,40 @@
 # title: Required labels
 # description: |
 #   Objects of the kinds that the settings name have labels, with values as the settings want them. An update is refused
-#   only if it removes such a label or gives it a wrong value, so that objects from before can still be changed.
+#   only if it removes such a label or gives it a wrong value, so that objects from before can still be changed. An
+#   update of the status counts, because it can write labels, too. An update of a template that leaves pods without a
+#   label which they need gets a warning.
 # schemas:
 #   - input: schema.admission_review
 package required_labels
 
 import data.lib.pod_specs
+import data.lib.templates
 import data.review
 import data.settings
 
 # METADATA
 # description: What this intent has to say of the request.
-decision := {"deny": deny, "patch": [], "warn": set()}
+decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
 deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
 	review.kind in _kinds
-	not review.subresource
 	some path in _paths
 	some label in settings.parameters.required_labels.labels
 	_is_about(path, label.key)
+	problem := _problem(path, label)
+}
+
+# METADATA
+# description: What an update leaves wrong in a template, if pods need the labels, too.
+warn contains templates.warning("required-labels", problem) if {
+	["", "Pod"] in _kinds
+	templates.changes
+	some path in (_paths - {["metadata", "labels"]})
+	some label in settings.parameters.required_labels.labels
+	not _is_about(path, label.key)
 	problem := _problem(path, label)
 }
 

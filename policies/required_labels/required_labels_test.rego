@@ -81,11 +81,15 @@ test_an_update_of_another_label_is_admitted if {
 	_deny(_update({"stage": "x"}, {"stage": "test"})) == set()
 }
 
-test_other_kinds_operations_and_subresources_are_left_alone if {
+test_other_kinds_and_operations_are_left_alone if {
 	_deny(object.union(_deployment({}), {"kind": {"kind": "StatefulSet"}})) == set()
 	_deny(object.union(_deployment({}), {"kind": {"group": "example.com"}})) == set()
 	_deny(object.union(_deployment({}), {"operation": "DELETE"})) == set()
-	_deny(object.union(_deployment({}), {"subResource": "status"})) == set()
+}
+
+test_an_update_of_the_status_can_take_a_label_away if {
+	count(_deny(object.union(_update(_good, object.remove(_good, ["team"])), {"subResource": "status"}))) == 1
+	_deny(object.union(_update({}, {"app": "web"}), {"subResource": "status"})) == set()
 }
 
 test_pods_and_custom_resources_can_need_labels if {
@@ -100,6 +104,23 @@ test_templates_can_need_labels if {
 	_deny_with_templates(request) == {`deployment "web": label "team" is missing: add it to spec.template.metadata.labels with a value that is not empty`}
 	updated := object.union(request, {"operation": "UPDATE", "oldObject": request.object})
 	_deny_with_templates(updated) == set()
+}
+
+test_an_update_warns_of_pods_without_a_label if {
+	labels := object.remove(_good, ["team"])
+	template := {"object": {"spec": {"template": {"metadata": {"labels": labels}}}}}
+	request := object.union(_deployment(_good), template)
+	restarted := {"object": {"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}}}
+	update := object.union(object.union(request, {"operation": "UPDATE", "oldObject": request.object}), restarted)
+	warning := `every pod of Deployment "web" will be refused: label "team" is missing: add it to spec.template.metadata.labels with a value that is not empty`
+	_warn_with_templates(update, _parameters.required_labels.kinds) == {warning}
+	_warn_with_templates(update, ["apps/v1/Deployment"]) == set()
+	_warn_with_templates(request, _parameters.required_labels.kinds) == set()
+}
+
+_warn_with_templates(request, kinds) := warn if {
+	parameters := object.union(_parameters, {"required_labels": {"templates": true, "kinds": kinds}})
+	warn := required_labels.warn with data.settings.parameters as parameters with input as {"request": request}
 }
 
 test_the_template_of_a_cron_job if {

@@ -5,7 +5,8 @@
 #   Quantities compare by their values, so 1Gi is more than 1G. A pod's amount is what the scheduler counts: sidecars add
 #   up with containers, the other init containers run one after another, and the pod's overhead comes on top. Pod-level
 #   resources count for all containers. A quantity of 0 is the same as none. An update, such as a resize, is refused only
-#   for what it makes wrong. Mirror pods are left alone, because their nodes run them anyway.
+#   for what it makes wrong; if it makes new pods, what it leaves wrong gets a warning. Mirror pods are left alone, because
+#   their nodes run them anyway.
 # schemas:
 #   - input: schema.admission_review
 package resource_limits
@@ -14,18 +15,26 @@ import data.lib.mirror_pods
 import data.lib.pod_specs
 import data.lib.quantities
 import data.lib.resources
+import data.lib.templates
 import data.review
 import data.settings
 
 # METADATA
 # description: What this intent has to say of the request.
-decision := {"deny": deny, "patch": [], "warn": set()}
+decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
 deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
 	not mirror_pods.is_mirror
 	some problem in (pod_specs.problems | _problems)
+}
+
+# METADATA
+# description: What an update leaves wrong in a template.
+warn contains templates.warning("resource-limits", problem) if {
+	templates.changes
+	some problem in (_of(pod_specs.of(input.request.object)) & _of(pod_specs.of(input.request.oldObject)))
 }
 
 _problems := _of(pod_specs.of(input.request.object)) if input.request.operation == "CREATE"

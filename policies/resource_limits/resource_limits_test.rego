@@ -47,6 +47,21 @@ test_what_is_missing_is_named if {
 	}
 }
 
+test_an_update_warns_of_what_it_leaves_wrong_in_a_template if {
+	before := {"template": {"spec": {"containers": [_container("app", "3", "1Gi")]}}}
+	after := {"template": {"spec": {"containers": [_container("app", "3", "5Gi")]}}}
+	update := {
+		"operation": "UPDATE",
+		"kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+		"oldObject": {"metadata": {"name": "web"}, "spec": before},
+		"object": {"metadata": {"name": "web"}, "spec": after},
+	}
+	parameters := {"resource_limits": object.union({"requests": _none, "limits": _none}, _parameters)}
+	decision := resource_limits.decision with data.settings.parameters as parameters with input as {"request": update}
+	decision.deny == {`deployment "web": container "app" has the memory limit 5Gi, above the maximum 4Gi: set resources.limits.memory to at most 4Gi`}
+	decision.warn == {`every pod of Deployment "web" will be refused: container "app" has the cpu request 3, above the maximum 2: set resources.requests.cpu to at most 2`}
+}
+
 test_zero_is_none if {
 	_deny(_pod({"containers": [_container("app", "0", 0)]})) == {
 		`pod "web": container "app" has no cpu request: set resources.requests.cpu`,

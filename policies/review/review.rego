@@ -27,7 +27,8 @@ kind := [object.get(input.request.kind, "group", ""), input.request.kind.kind]
 # METADATA
 # description: |
 #   The object's name for messages. If the name of a new object is generated, it is the prefix with a `*`: the final name
-#   differs in each attempt of a controller, and a refused object never gets it.
+#   differs in each attempt of a controller, and a refused object never gets it. A StatefulSet's pod has a prefix, too, but
+#   keeps its name.
 default name := "(unnamed)"
 
 name := concat("", [input.request.object.metadata.generateName, "*"]) if _generated
@@ -36,8 +37,20 @@ else := input.request.object.metadata.name if not object.get(input.request.objec
 
 _generated if {
 	input.request.operation != "UPDATE"
-	not object.get(input.request.object.metadata, "generateName", "") in {"", null}
+	metadata := input.request.object.metadata
+	not object.get(metadata, "generateName", "") in {"", null}
+	_is_random(object.get(metadata, "name", null), substring(metadata.generateName, 0, _longest_prefix))
 }
+
+# Whether the name was generated from the prefix, or will be (k8s.io/apiserver/pkg/storage/names).
+_is_random(name, _) if name in {"", null}
+
+_is_random(name, prefix) if {
+	startswith(name, prefix)
+	regex.match(`^[2456789bcdfghjklmnpqrstvwxz]{5}$`, substring(name, count(prefix), -1))
+}
+
+_longest_prefix := 58
 
 # METADATA
 # description: Why the review cannot be read; empty for any review that an API server sends.

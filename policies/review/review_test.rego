@@ -77,6 +77,15 @@ test_an_object_is_called_by_its_name_or_what_it_is_generated_from if {
 	})
 	review.name == "web-*" with input as _review({"object": {"metadata": {"name": "", "generateName": "web-"}}})
 	review.name == "web-*" with input as _review({"object": {"metadata": {"generateName": "web-"}}})
+	long := concat("", [sprintf("%060d", [0]), "-"])
+	generated := concat("", [substring(long, 0, 58), "7d4b9"])
+	review.name == concat("", [long, "*"]) with input as _review({"object": {"metadata": {"name": generated, "generateName": long}}})
+}
+
+test_the_pod_of_a_stateful_set_has_its_own_name if {
+	every name in ["web-0", "web-10000", "web-7d4b", "other"] {
+		review.name == name with input as _review({"object": {"metadata": {"name": name, "generateName": "web-"}}})
+	}
 	review.name == "(unnamed)" with input as _review({"object": {"metadata": {}}})
 	review.name == "(unnamed)" with input as _review({})
 }

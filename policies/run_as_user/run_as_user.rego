@@ -4,27 +4,46 @@
 #   Every container runs as an allowed user; as any but root, unless the parameters say otherwise. What a container sets
 #   takes the place of what its pod sets. A container without runAsUser runs as the user of its image, which nobody knows
 #   at admission: that is allowed if all users are, or all but root and runAsNonRoot is true. Init containers and
-#   ephemeral containers count, and the templates of workloads. Pods with os.name windows are left alone, because
-#   Windows has no such users, and mirror pods, because their nodes run them anyway.
+#   ephemeral containers count, and the templates of workloads; an update of a template that leaves its users gets a warning
+#   about them. Pods with os.name windows are left alone, because Windows has no such users, and mirror pods, because their
+#   nodes run them anyway.
 # schemas:
 #   - input: schema.admission_review
 package run_as_user
 
 import data.lib.mirror_pods
 import data.lib.pod_specs
+import data.lib.templates
 import data.review
 import data.settings
 
 # METADATA
 # description: What this intent has to say of the request.
-decision := {"deny": deny, "patch": [], "warn": set()}
+decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
 deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
 	input.request.operation in {"CREATE", "UPDATE"}
 	not mirror_pods.is_mirror
-	some problem in (pod_specs.problems | _problems)
+	some problem in (pod_specs.problems | _new_problems)
+}
+
+# METADATA
+# description: What an update leaves wrong in a template.
+warn contains templates.warning("run-as-user", problem) if {
+	_is_left
+	some problem in _problems
+}
+
+_new_problems := _problems if not _is_left
+
+else := set()
+
+# Whether the update makes new pods with the same containers as before.
+_is_left if {
+	templates.changes
+	_containers(input.request.object) == _containers(input.request.oldObject)
 }
 
 _problems contains sprintf("%s runs as user %v, which is not within %s: set its securityContext.runAsUser to one of these users", [
@@ -74,11 +93,7 @@ else := sprintf("%d..%d", [least, most])
 # The containers that the request is about, by their paths.
 _checked := _containers(input.request.object) if input.request.operation == "CREATE"
 
-_checked := _containers(input.request.object) if {
-	input.request.operation == "UPDATE"
-	pod_specs.is_template
-	_containers(input.request.object) != _containers(input.request.oldObject)
-}
+_checked := _containers(input.request.object) if templates.changes
 
 _checked := object.remove(_containers(input.request.object), object.keys(_containers(input.request.oldObject))) if {
 	input.request.operation == "UPDATE"

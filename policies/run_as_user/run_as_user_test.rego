@@ -94,6 +94,16 @@ test_an_update_of_a_template_is_about_all_containers_if_one_changes if {
 	count(_deny(_non_root, _updated(_request("apps", "Deployment", changed), before))) == 1
 }
 
+test_an_update_of_a_template_that_keeps_its_users_warns_of_them if {
+	before := _template([{"name": "a"}])
+	restarted := object.union(before, {"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}})
+	update := _updated(_request("apps", "Deployment", restarted), before)
+	decision := run_as_user.decision with data.settings.parameters as {"run_as_user": _non_root} with input as {"request": update}
+	decision.deny == set()
+	some message in decision.warn
+	startswith(message, `every pod of Deployment "web" will be refused: container "a" sets no user`)
+}
+
 _template(containers) := _object({"template": {"spec": {"containers": containers}}})
 
 test_objects_without_a_readable_pod_spec_are_refused if {

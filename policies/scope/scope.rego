@@ -8,6 +8,7 @@
 package scope
 
 import data.intents
+import data.lib.controllers
 import data.namespaces
 import data.review
 import data.settings
@@ -18,6 +19,7 @@ concerned contains intent if {
 	some intent, selectors in candidates
 	not _exempt(intent)
 	some selector in selectors
+	not _judged_by_owner(intent, selector)
 	_selects(selector)
 }
 
@@ -28,6 +30,7 @@ unclear contains intent if {
 	not intent in concerned
 	not _exempt(intent)
 	some selector in selectors
+	not _judged_by_owner(intent, selector)
 	not _excludes(selector)
 }
 
@@ -69,6 +72,14 @@ _lists_user(exemptions) if input.request.userInfo.username in exemptions.users
 _lists_user(exemptions) if {
 	some group in input.request.userInfo.groups
 	group in exemptions.groups
+}
+
+# Whether a controller makes the object from a template about which the intent has a say itself: to refuse the object, too,
+# would only stop the controller. The webhooks' conditions say the same. The kinds come first, because this is asked about
+# each pod.
+_judged_by_owner(intent, selector) if {
+	input.request.kind.kind in {"ReplicaSet", "Job"}
+	selector in intents.requests[input.request.operation][controllers.owner][intent]
 }
 
 # A selector is a list of expressions, all of which have to hold, as in a LabelSelector. No selector applies to objects

@@ -188,6 +188,45 @@ test_exempt_users_and_groups_are_left_alone if {
 	_asked_by({}) == {"everywhere"}
 }
 
+_owned_requests := {"UPDATE": {}, "CREATE": {
+	"apps/Deployment": {"both": [[]], "elsewhere": [[{"key": "team", "operator": "In", "values": ["shop"]}]]},
+	"apps/ReplicaSet": {"both": [[]], "elsewhere": [[]], "alone": [[]]},
+}}
+
+_replica_set(user) := _review({
+	"kind": {"group": "apps", "version": "v1", "kind": "ReplicaSet"},
+	"namespace": "payments",
+	"userInfo": {"username": user},
+	"object": {"metadata": {
+		"name": "web-1",
+		"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": true}],
+	}},
+})
+
+_about_owned(user) := concerned if {
+	concerned := scope.concerned with input as _replica_set(user)
+		with data.intents.requests as _owned_requests
+		with data.kubernetes.namespaces as {}
+}
+
+test_what_a_controller_makes_is_left_to_the_intents_that_judge_its_owner if {
+	_about_owned("system:serviceaccount:kube-system:deployment-controller") == {"elsewhere", "alone"}
+	_about_owned("jane") == {"both", "elsewhere", "alone"}
+}
+
+test_nothing_is_unclear_about_what_a_controller_makes if {
+	requests := {"CREATE": {
+		"apps/Deployment": {"shop": [[{"key": "team", "operator": "In", "values": ["shop"]}]]},
+		"apps/ReplicaSet": {"shop": [[{"key": "team", "operator": "In", "values": ["shop"]}]]},
+	}}
+	every user, intents in {"system:kube-controller-manager": set(), "jane": {"shop"}} {
+		unclear := scope.unclear with input as _replica_set(user)
+			with data.intents.requests as requests
+			with data.kubernetes.namespaces as {}
+		unclear == intents
+	}
+}
+
 test_nothing_is_unclear_about_exempt_users if {
 	unclear := scope.unclear with input as object.union(_in_payments, {"request": {"userInfo": {"username": "alice"}}})
 		with data.settings.exempt as {"only-shop": {"users": ["alice"], "groups": []}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,32 +29,35 @@ class _Image:
     reference: str
 
 
-def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings) -> Decision:
-    """Refuse images from elsewhere, unless they were there before the update."""
+def decide(request: Request, parameters: Mapping[str, Any], settings: Settings) -> Decision:
+    """Refuse images from elsewhere. If they were there before the update, warn of new pods."""
     path = pods.judged_path(request)
     if path is None:
         return Decision()
-    problems = [
-        *pods.problems(request.object, path),
-        *(
-            f"{image.title} has the image {quoted(image.reference)}{problem}"
-            for image in _checked(request, path)
-            for problem in _problems(image.reference, parameters)
-        ),
-    ]
-    return Decision.refusing(request.title, problems)
+    checked, left = _checked(request, path)
+    problems = [*pods.problems(request.object, path), *_of_images(checked, parameters)]
+    mode = settings.mode("image-sources")
+    return pods.decision(request, mode, problems, _of_images(left, parameters))
 
 
-def _checked(request: Request, path: Sequence[str]) -> list[_Image]:
-    """The images that the request is about."""
+def _checked(request: Request, path: Sequence[str]) -> tuple[list[_Image], list[_Image]]:
+    """The images that the request is about, and those that an update has left in a template."""
     images = list(_images(get(request.object, *path, "spec")))
     if request.operation == "CREATE":
-        return images
+        return images, []
     before = list(_images(get(request.old_object, *path, "spec")))
     if path:  # the new pods of a template have all of its images
-        return [] if images == before else images
+        return ([], images) if images == before else (images, [])
     known = {(image.place, image.reference) for image in before}
-    return [image for image in images if (image.place, image.reference) not in known]
+    return [image for image in images if (image.place, image.reference) not in known], []
+
+
+def _of_images(images: Iterable[_Image], parameters: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{image.title} has the image {quoted(image.reference)}{problem}"
+        for image in images
+        for problem in _problems(image.reference, parameters)
+    ]
 
 
 def _images(pod_spec: Any) -> Iterator[_Image]:

@@ -19,7 +19,7 @@ from fairlead.engines.python.api import (
     quoted,
     remove,
 )
-from fairlead.engines.python.pods import is_mirror, template_path
+from fairlead.engines.python.pods import is_mirror, template_path, warning, will
 from fairlead.engines.python.tolerations import Toleration
 from fairlead.settings.models import Settings
 
@@ -128,8 +128,8 @@ def _on_namespace(request: Request, settings: Settings) -> Decision:
         warn=frozenset(
             {
                 f"{settings.namespace_label}={label} is not a declared pool, so every pod of "
-                f"namespace {quoted(request.name)} {_will(settings)} be refused: use one of "
-                f"{', '.join(sorted(settings.pools))}"
+                f"namespace {quoted(request.name)} {will(settings.mode('node-pool'))} be "
+                f"refused: use one of {', '.join(sorted(settings.pools))}"
             }
         )
     )
@@ -176,13 +176,8 @@ def _refused(pods: Pods, refusals: frozenset[str], settings: Settings) -> Decisi
     """A pod is refused. A template is admitted as it is, with warnings."""
     if not pods.path:
         return Decision(deny=refusals)
-    subject = _subject(pods.request)
-    return Decision(
-        warn=frozenset(
-            f"every pod of {subject} {_will(settings)} be refused: {refusal}"
-            for refusal in refusals
-        )
-    )
+    mode = settings.mode("node-pool")
+    return Decision(warn=frozenset(warning(pods.request, mode, refusal) for refusal in refusals))
 
 
 # What comes in ------------------------------------------------------------------------------------
@@ -246,11 +241,7 @@ def _incoming(request: Request, path: tuple[str, ...], settings: Settings) -> Po
 
 
 def _makes_pods(request: Request, path: Sequence[str]) -> bool:
-    """Whether pods are created, or will be by a new template. The author of a template was warned
-    already if a controller made the object from it.
-    """
-    if not _gets_assignment(request) and _controller(request):
-        return False
+    """Whether pods are created, or will be by a new template."""
     if request.operation == "CREATE":
         return not is_mirror(request)
     return (
@@ -469,10 +460,6 @@ def _hint(pods: Pods) -> str:
             f"{request.namespace} rollout restart daemonset {name}"
         )
     return ""
-
-
-def _will(settings: Settings) -> str:
-    return "would" if settings.mode("node-pool") == "warn" else "will"
 
 
 def _pairs(selector: Mapping[str, Any]) -> str:

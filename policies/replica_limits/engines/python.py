@@ -8,7 +8,12 @@ from typing import Any
 from fairlead.engines.python.api import Decision, Request, get, quoted
 from fairlead.settings.models import Settings
 
-_LIMITED = ("deployments", "statefulsets", "replicasets")
+_LIMITED = (
+    ("apps", "deployments"),
+    ("apps", "statefulsets"),
+    ("apps", "replicasets"),
+    ("", "replicationcontrollers"),
+)
 _UNLIMITED = 2**31 - 1
 """The largest number of replicas that Kubernetes knows: a range up to it has no end."""
 
@@ -30,17 +35,8 @@ def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings)
 
 def _has_replicas(request: Request) -> bool:
     """Whether the object, or the Scale, says how many replicas a workload has."""
-    if request.resource.group != "apps" or request.resource.resource not in _LIMITED:
-        return False
-    return request.sub_resource in ("", "scale") and not _has_controller(request)
-
-
-def _has_controller(request: Request) -> bool:
-    """Whether a controller, such as a Deployment, decides on the number of a ReplicaSet."""
-    owners = get(request.object, "metadata", "ownerReferences", default=[])
-    return request.kind.path == "apps/ReplicaSet" and any(
-        get(owner, "controller") is True for owner in owners
-    )
+    resource = (request.resource.group, request.resource.resource)
+    return resource in _LIMITED and request.sub_resource in ("", "scale")
 
 
 def _is_autoscaler(request: Request) -> bool:

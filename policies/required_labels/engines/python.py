@@ -7,31 +7,35 @@ from typing import Any
 
 import re2
 
+from fairlead.engines.python import pods
 from fairlead.engines.python.api import Decision, Request, get, quoted
-from fairlead.engines.python.pods import template_path
 from fairlead.settings.models import Settings
 
 _NOT_EMPTY = ".+"
+_OWN = ("metadata", "labels")
 
 
-def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings) -> Decision:
-    """Refuse a new object that lacks a label, and an update that takes one away."""
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+def decide(request: Request, parameters: Mapping[str, Any], settings: Settings) -> Decision:
+    """Refuse a new object that lacks a label, and an update that takes one away. Of pods that will
+    lack one, by a template from before, an update warns.
+    """
+    if request.operation not in ("CREATE", "UPDATE"):
         return Decision()
-    problems = (
-        problem
-        for path in _label_paths(request, templates=parameters["templates"])
-        for label in parameters["labels"]
-        if _decides_about(request, path, label["key"])
-        for problem in _problems(request, path, label)
-    )
-    return Decision.refusing(request.title, problems)
+    problems: list[str] = []
+    left: list[str] = []
+    for path in _label_paths(request, templates=parameters["templates"]):
+        for label in parameters["labels"]:
+            if _decides_about(request, path, label["key"]):
+                problems += _problems(request, path, label)
+            elif path != _OWN and "v1/Pod" in parameters["kinds"]:
+                left += _problems(request, path, label)
+    return pods.decision(request, settings.mode("required-labels"), problems, left)
 
 
 def _label_paths(request: Request, *, templates: bool) -> Iterator[tuple[str, ...]]:
     """Where labels stand: those of the object, and those of the pods that a workload creates."""
-    yield ("metadata", "labels")
-    template = template_path(request.kind)
+    yield _OWN
+    template = pods.template_path(request.kind)
     if templates and template:
         yield (*template, "metadata", "labels")
 

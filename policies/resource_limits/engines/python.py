@@ -30,15 +30,16 @@ _SMALLEST = Decimal("1e-9")
 _EXACT = Context(prec=5000, rounding=ROUND_UP, Emax=10**6, Emin=-(10**6))
 
 
-def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings) -> Decision:
-    """Refuse missing and large resources, unless an update found them so."""
+def decide(request: Request, parameters: Mapping[str, Any], settings: Settings) -> Decision:
+    """Refuse missing and large resources. An update that found them so is warned of."""
     path = pods.judged_path(request)
     if path is None:
         return Decision()
     problems = set(_problems(get(request.object, *path, "spec"), parameters))
+    left: set[str] = set()
     if request.operation == "UPDATE":
-        problems -= set(_problems(get(request.old_object, *path, "spec"), parameters))
-    return Decision.refusing(request.title, problems)
+        left = problems & set(_problems(get(request.old_object, *path, "spec"), parameters))
+    return pods.decision(request, settings.mode("resource-limits"), problems - left, left)
 
 
 def _problems(spec: Any, parameters: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,16 +24,25 @@ class _Container:
     non_root: bool
 
 
-def decide(request: Request, parameters: Mapping[str, Any], _settings: Settings) -> Decision:
-    """Refuse containers that run, or may run, as another user."""
+def decide(request: Request, parameters: Mapping[str, Any], settings: Settings) -> Decision:
+    """Refuse containers that run, or may run, as another user. If an update found a template so,
+    warn of new pods.
+    """
     path = pods.judged_path(request)
     if path is None:
         return Decision()
-    problems = list(pods.problems(request.object, path))
-    for container in _checked(request, path):
-        if problem := _problem(container, parameters):
-            problems.append(f"{container.title} {problem}")
-    return Decision.refusing(request.title, problems)
+    checked, left = _checked(request, path)
+    problems = [*pods.problems(request.object, path), *_of_containers(checked, parameters)]
+    mode = settings.mode("run-as-user")
+    return pods.decision(request, mode, problems, _of_containers(left, parameters))
+
+
+def _of_containers(containers: Iterable[_Container], parameters: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{container.title} {problem}"
+        for container in containers
+        if (problem := _problem(container, parameters))
+    ]
 
 
 def _problem(container: _Container, parameters: Mapping[str, Any]) -> str | None:
@@ -63,16 +72,16 @@ def _text(least: int, most: int) -> str:
     return str(least) if least == most else f"{least}..{most}"
 
 
-def _checked(request: Request, path: Sequence[str]) -> list[_Container]:
-    """The containers that the request is about."""
+def _checked(request: Request, path: Sequence[str]) -> tuple[list[_Container], list[_Container]]:
+    """The containers that the request is about, and those that an update has left in a template."""
     after = list(_containers(get(request.object, *path, "spec")))
     if request.operation == "CREATE":
-        return after
+        return after, []
     before = list(_containers(get(request.old_object, *path, "spec")))
     if path:  # the new pods of a template have all of its containers
-        return [] if after == before else after
+        return ([], after) if after == before else (after, [])
     known = {container.place for container in before}
-    return [container for container in after if container.place not in known]
+    return [container for container in after if container.place not in known], []
 
 
 def _containers(pod_spec: Any) -> Iterator[_Container]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.access import instants
+from fairlead.common import texts
 from fairlead.deployment.names import TRANSIENT_LABEL, UNTIL_ANNOTATION
 from fairlead.kube import api_paths
 from fairlead.kube.resources import Resource
@@ -17,10 +18,6 @@ RBAC = "rbac.authorization.k8s.io"
 TRANSIENT, UNTIL = TRANSIENT_LABEL, UNTIL_ANNOTATION
 SELECTOR = {"labelSelector": f"{TRANSIENT}=true"}
 """Selects the bindings that come of transient ones."""
-MOST = 2 * 2**20
-"""Bytes of one answer of an API server that are read. etcd takes objects of 1.5 MiB."""
-PAGE = 25
-"""Objects in one page of a list."""
 
 Key = tuple[str, str]
 """The namespace (empty if cluster-scoped) and the name of a parent, and of its binding."""
@@ -132,7 +129,7 @@ def lost(child: Object) -> str:
 
 def shortened(text: str) -> str:
     """The text in a sentence."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return texts.shortened(text, _LONGEST)
 
 
 def made(decided: Object, parent: Object) -> dict[str, Any]:

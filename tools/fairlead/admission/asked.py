@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 from fairlead.admission import reduced_reviews, webhook_matcher
 from fairlead.admission.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
-from fairlead.deployment import disabled_objects, manifests
-from fairlead.deployment.names import PART_OF, WEBHOOKS
+from fairlead.deployment import disabled_objects, manifests, ownership
 from fairlead.deployment.webhooks import INTENTS
 from fairlead.inputs import manifest_files
 from fairlead.policy.policy_set import PolicySet
@@ -129,7 +128,9 @@ def of_cluster(cluster: Cluster, policies: PolicySet) -> Webhooks:
     """
     objects = cluster.objects()
     items = [{**item, "kind": kind} for kind in KINDS for item in objects.list(_GROUP, kind, None)]
-    webhooks = _webhooks([item for item in items if _ours(item)], deployed=True)
+    webhooks = _webhooks(
+        [item for item in items if ownership.is_ours(item["kind"], item)], deployed=True
+    )
     return webhooks if webhooks.configurations else rendered(policies)
 
 
@@ -163,13 +164,6 @@ def completed(webhooks: Webhooks, policies: PolicySet) -> Webhooks:
         for configuration in rendered(policies).configurations
     )
     return Webhooks((*webhooks.configurations, *brought), True, tuple(undeployed))
-
-
-def _ours(item: Mapping[str, Any]) -> bool:
-    """Whether it is what asks OPA; somebody may have removed the label."""
-    metadata = item["metadata"]
-    labelled = (metadata.get("labels") or {}).get(PART_OF) == "fairlead"
-    return labelled or metadata["name"] == WEBHOOKS
 
 
 def _webhooks(objects: Sequence[Mapping[str, Any]], *, deployed: bool) -> Webhooks:

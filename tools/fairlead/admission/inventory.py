@@ -242,7 +242,7 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
                 for key, value in (part.get("metadata") or {}).items()
                 if key not in stored_fields.METADATA
             },
-            "generateName": f"{metadata['name']}-",
+            **_pod_name(workload),
             "namespace": metadata["namespace"],
             **({"ownerReferences": [_owner(workload)]} if workload["kind"] == "DaemonSet" else {}),
         },
@@ -253,6 +253,15 @@ def of_workload(workload: Object, template: Iterable[str]) -> Iterator[Subject]:
         admission_reviews.build(stored_fields.without(workload)),
     )
     yield Subject(metadata["namespace"], workload["kind"], metadata["name"], reviews)
+
+
+def _pod_name(workload: Object) -> dict[str, str]:
+    """What the metadata of the workload's first pod says of its name."""
+    name = workload["metadata"]["name"]
+    if workload["kind"] != "StatefulSet":
+        return {"generateName": f"{name}-"}
+    first = ((workload.get("spec") or {}).get("ordinals") or {}).get("start") or 0
+    return {"name": f"{name}-{first}"}
 
 
 def of_object(stored: Object, kind: Kind) -> Subject:

@@ -16,7 +16,6 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
-import yaml
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
@@ -32,7 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairlead.cli import own_commands
-from fairlead.common import texts
+from fairlead.common import texts, yaml_texts
 from fairlead.common.progress import Progress
 
 FORMATS = ("table", "json", "yaml")
@@ -52,31 +51,9 @@ def emit(data: Any, output: str, table: Callable[[Console], None]) -> None:
     if output == "json":
         sys.stdout.write(json.dumps(data, indent=2) + "\n")
     elif output == "yaml":
-        sys.stdout.write(_as_yaml(data))
+        sys.stdout.write(yaml_texts.written(data))
     else:
         table(console())
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes text with characters that are not printable in double quotes, where they can be
-    escaped.
-    """
-
-
-def _represented(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None if texts.printable(text, keep="\n\t") == text else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represented)
-
-
-def _as_yaml(data: Any) -> str:
-    """YAML that steers no terminal: PyYAML escapes control characters, but not those that turn the
-    direction of what follows.
-    """
-    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-    return texts.printable(text, keep="\n\t")
 
 
 def rows(

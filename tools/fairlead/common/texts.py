@@ -28,3 +28,8 @@ def printable(text: str, *, keep: str = "") -> str:
         character if character.isprintable() or character in keep else ascii(character)[1:-1]
         for character in text
     )
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text; of a longer one, so many characters of its beginning, and an ellipsis."""
+    return text if len(text) <= longest else f"{text[:longest]}..."

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fairlead.common import errors, yaml_files
+from fairlead.common import errors, yaml_files, yaml_texts
 from fairlead.common.errors import InputError
 from fairlead.common.mistakes import Mistake
 from fairlead.common.progress import Progress
@@ -175,4 +173,4 @@ def _text(settings: Mapping[str, Any], pools: Pools, findings: Findings) -> str:
         if lines:
             comments += ["", title, *(f"  {printable(line)}" for line in lines)]
     head = "".join(f"# {line}".rstrip() + "\n" for line in comments)
-    return head + yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=100)
+    return head + yaml_texts.written(dict(settings), width=100)

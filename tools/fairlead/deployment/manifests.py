@@ -15,13 +15,14 @@ from typing import Any
 import jinja2
 import yaml
 
-from fairlead.common import paths
+from fairlead.common import paths, texts
 from fairlead.common.digests import digest
 from fairlead.deployment import (
     access,
     disabled_objects,
     engine_names,
     names,
+    ownership,
     sidecars,
     webhooks,
 )
@@ -211,11 +212,21 @@ def render_files(
     }
     # libyaml reads what the templates make in a tenth of the time of PyYAML's own parser.
     return {
-        name.removesuffix(".j2"): list(
-            yaml.load_all(environment.get_template(name).render(values), yaml.CSafeLoader)
-        )
+        name.removesuffix(".j2"): [
+            _marked(manifest)
+            for manifest in yaml.load_all(
+                environment.get_template(name).render(values), yaml.CSafeLoader
+            )
+        ]
         for name in sorted(templates or environment.list_templates(filter_func=_is_whole))
     }
+
+
+def _marked(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The object with the label by which Fairlead knows it."""
+    metadata = manifest["metadata"]
+    metadata["labels"] = ownership.labels(metadata.get("labels"))
+    return manifest
 
 
 @functools.cache
@@ -282,7 +293,9 @@ def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> d
 
 
 def to_yaml(objects: list[dict[str, Any]]) -> str:
-    """The objects as the text of YAML documents, for kubectl."""
+    """The objects as the text of YAML documents, for kubectl. What does not print is escaped in
+    double quotes.
+    """
 
     class Plain(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:
@@ -297,12 +310,14 @@ def to_yaml(objects: list[dict[str, Any]]) -> str:
             return analysis
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar(
-            "tag:yaml.org,2002:str", value, style="|" if "\n" in value else None
-        )
+        style = "|" if "\n" in value else None
+        if texts.printable(value, keep="\n\t") != value:
+            style = '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Plain.add_representer(str, text)
-    return yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+    dumped = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+    return texts.printable(dumped, keep="\n\t")
 
 
 def _is_whole(template: str) -> bool:

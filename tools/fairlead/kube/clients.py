@@ -37,10 +37,10 @@ from fairlead.kube import api_paths, configurations, discovery
 from fairlead.kube.discovery import Kind
 from fairlead.kube.errors import ApiServerError, NotServed, Refused, TooLarge, Unreachable
 from fairlead.kube.responses import Response
+from fairlead.kube.stored_fields import FIELD_MANAGER as FIELD_MANAGER
 
 log = logging.getLogger(__name__)
 
-FIELD_MANAGER = "fairlead"
 Timeout = float | tuple[float, float]
 """Seconds for a whole request, or for connecting and for each read."""
 TIMEOUT = (5.0, 30.0)
@@ -50,6 +50,15 @@ PATIENCE = 15.0
 """Seconds for which a request is repeated while the API server is away."""
 PAGE = 500
 """Objects in one page of a list."""
+SMALL_PAGE = 25
+"""Objects in one page, for processes with a limit of memory."""
+MOST = 2 * 2**20
+"""Bytes of one answer of an API server that such processes read. etcd takes objects of 1.5 MiB; as
+JSON, which writes `<` with six bytes, they may have more."""
+_MOST_OF_PAGE = 32 * 2**20
+"""Bytes of one page of a list, for others: such a page is asked for again with fewer objects."""
+LEFT_OUT = "LEFT_OUT"
+"""The type of an event that is too large to be read: only the object's names are known."""
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -63,6 +72,11 @@ _CHUNK = 65536
 """Bytes that are read at once."""
 _HEAD = 16384
 """Bytes that hold all of a list before its first object, and that object's name."""
+_BEGINNING = re.compile(
+    rb'(?:\{"type":"[A-Z]+","object":)?\{(?:"kind":"[^"\\]*","apiVersion":"[^"\\]*",)?'
+    rb'"metadata":\{"name":"([^"\\]{1,253})"'
+    rb'(?:,"generateName":"[^"\\]*")?(?:,"namespace":"([^"\\]{1,63})")?'
+)
 
 
 class _Client(client.ApiClient):
@@ -248,6 +262,7 @@ class Objects:
         *,
         metadata_only: bool = False,
         version: Callable[[str], None] = lambda _: None,
+        left_out: Callable[[str], None] = lambda _: None,
         action: str = "",
     ) -> Iterator[dict[str, Any]]:
         """Every object of a list, page by page. `version` is called with the list's
@@ -255,8 +270,8 @@ class Objects:
 
         `selector` has a labelSelector, a fieldSelector or both. Each object has its apiVersion and
         kind, as in a watch. A page that is too large is asked for again with half of the objects,
-        and an object that is too large by itself is left out with a line in the log. Raises
-        ApiServerError.
+        and an object that is too large by itself is left out with a line in the log; `left_out` is
+        called with its <namespace>/<name>. Raises ApiServerError.
         """
         action = action or f"GET {path}"
         query, size = dict(selector), self._page
@@ -264,13 +279,18 @@ class Objects:
         while True:
             try:
                 page = self.call(
-                    "GET", path, query={"limit": size, **query}, accept=accept, action=action
+                    "GET",
+                    path,
+                    query={"limit": size, **query},
+                    accept=accept,
+                    most=self._most or (_MOST_OF_PAGE if size > 1 else None),
+                    action=action,
                 )
             except TooLarge:
                 if size > 1:
                     size //= 2
                     continue
-                page = self._passing_over(path, query, action)
+                page = self._passing_over(path, query, action, left_out)
             size = min(self._page, size * 2)
             metadata = page.get("metadata") or {}
             if "resourceVersion" not in metadata or not isinstance(page.get("items") or [], list):
@@ -285,7 +305,9 @@ class Objects:
                 return
             query["continue"] = metadata["continue"]
 
-    def _passing_over(self, path: str, query: Mapping[str, Any], action: str) -> dict[str, Any]:
+    def _passing_over(
+        self, path: str, query: Mapping[str, Any], action: str, left_out: Callable[[str], None]
+    ) -> dict[str, Any]:
         """The page with the next object, but without it. In a list of metadata, API servers write
         what concerns the page before the objects, so that its beginning suffices.
         """
@@ -306,12 +328,9 @@ class Objects:
             raise ApiServerError(
                 f"{action}: an object is too large, and cannot be passed over: {error}"
             ) from error
-        log.warning(
-            "%s: %s is left out, as it has more than %s bytes",
-            action,
-            _first_name(item),
-            self._most,
-        )
+        name = texts.printable("/".join(_names(item).values())) or "an object"
+        log.warning("%s: %s is left out, as it has more than %s bytes", action, name, self._most)
+        left_out(name)
         return dict(page)
 
     def events(
@@ -328,7 +347,9 @@ class Objects:
         Raises ApiServerError.
 
         Types: ADDED, MODIFIED, DELETED, and BOOKMARK, whose object has only a newer
-        resourceVersion. `on_open` is called once the API server has accepted the watch.
+        resourceVersion. Of an event that is too large, there are only the names of the object, and
+        the type LEFT_OUT, unless it is DELETED. `on_open` is called once the API server has
+        accepted the watch.
         """
         query = {
             "watch": "true",
@@ -348,8 +369,11 @@ class Objects:
         )
         on_open()
         try:
-            for line in _lines(answer, self._most):
+            for line, whole in _lines(answer, self._most):
                 self._turn()
+                if not whole:
+                    yield _beginning(line, action, self._most)
+                    continue
                 event = json.loads(line, parse_float=number)
                 if event["type"] == "ERROR":
                     status = event["object"]
@@ -644,27 +668,47 @@ def _read(answer: urllib3.BaseHTTPResponse, most: int | None, action: str) -> by
     raise TooLarge(f"{action}: the API server's answer has more than {most} bytes")
 
 
-def _lines(answer: urllib3.BaseHTTPResponse, most: int | None) -> Iterator[bytes]:
-    """Each line of a watch but those of more than `most` bytes."""
+def _lines(answer: urllib3.BaseHTTPResponse, most: int | None) -> Iterator[tuple[bytes, bool]]:
+    """Each line of a watch, and whether it is whole: of one with more than `most` bytes, there is
+    only the beginning.
+    """
     unfinished, too_long = b"", False
     for chunk in answer.stream(_CHUNK, decode_content=False):
         *lines, unfinished = (unfinished + chunk).split(b"\n")
         if too_long and lines:
             del lines[0]  # its end
             too_long = False
-        yield from filter(None, lines)
+        yield from ((line, True) for line in lines if line)
         if most and len(unfinished) > most and not too_long:
-            name = _first_name(unfinished[:_HEAD])
-            log.warning("a change of %s is left out, as it has more than %s bytes", name, most)
+            yield unfinished[:_HEAD], False
             too_long = True
         if too_long:
             unfinished = b""
 
 
-def _first_name(text: bytes) -> str:
-    """The namespace and the name in the beginning of an object, for the log."""
-    matches = (
-        re.search(rb'"%b":"([^"\\]{1,253})"' % field, text) for field in (b"namespace", b"name")
+def _beginning(line: bytes, action: str, most: int | None) -> tuple[str, dict[str, Any]]:
+    """The event that begins with this text, for its reader to forget the object. Raises
+    ApiServerError if the text does not tell which object it is, so that all are listed again.
+    """
+    names = _names(line)
+    if "name" not in names:
+        raise ApiServerError(f"{action}: a change of an object has more than {most} bytes", 410)
+    log.warning(
+        "a change of %s is left out, as it has more than %s bytes",
+        texts.printable("/".join(names.values())),
+        most,
     )
-    names = [match[1].decode(errors="replace") for match in matches if match]
-    return texts.printable("/".join(names)) or "an object"
+    deleted = line.startswith(b'{"type":"DELETED"')
+    return "DELETED" if deleted else LEFT_OUT, {"metadata": names}
+
+
+def _names(text: bytes) -> dict[str, str]:
+    """The namespace and the name in the beginning of an object or event, where API servers write
+    those of their own kinds, which may be larger as JSON than they are stored. Of others, whose
+    beginning users can write, it has none.
+    """
+    match = _BEGINNING.match(text)
+    if match is None:
+        return {}
+    names = {"namespace": match[2], "name": match[1]}
+    return {key: name.decode(errors="replace") for key, name in names.items() if name}

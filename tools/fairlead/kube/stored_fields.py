@@ -13,6 +13,8 @@ METADATA = frozenset(
     }
 )
 """The metadata that API servers write themselves."""
+FIELD_MANAGER = "fairlead"
+"""The name under which API servers store what Fairlead applied."""
 _OF_JOBS = frozenset(
     {
         *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.errors import UsageError
-from fairlead.deployment import disabled_objects
+from fairlead.deployment import disabled_objects, ownership
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import drift, object_comparison
@@ -54,16 +55,26 @@ class Outcome:
 
 
 class Applier:
-    """Applies objects in a cluster, and records what became of each."""
+    """Applies objects in a cluster, and records what became of each. `taken` names those that were
+    there before, and that Fairlead had not made.
+    """
 
     def __init__(self, objects: clients.Objects) -> None:
         self.objects = objects
         self._outcomes: dict[tuple[str, str, str | None], Outcome] = {}
+        self.taken: list[str] = []
+        self._uids: dict[tuple[str, str, str | None], str] = {}
 
     @property
     def outcomes(self) -> list[Outcome]:
         """The outcome for each object, in the order in which they were applied first."""
         return list(self._outcomes.values())
+
+    @property
+    def uids(self) -> list[str]:
+        """The uids of what was applied and not deleted since."""
+        deleted = {key for key, outcome in self._outcomes.items() if outcome.action == DELETED}
+        return [uid for key, uid in self._uids.items() if key not in deleted]
 
     def apply(self, manifest: Mapping[str, Any]) -> None:
         """Apply the object, without what others added to it if it is a ConfigMap or one of
@@ -71,12 +82,14 @@ class Applier:
         """
         before = _present(self.objects, manifest)
         if before is not None and _is_applied(manifest, before):
-            self._record(_outcome(manifest, UNCHANGED))
+            self._record(_outcome(manifest, UNCHANGED), before)
             return
         after = _applied(self.objects, manifest)
         fields = () if before is None else object_comparison.between(manifest, before, after)
         action = CREATED if before is None else CONFIGURED if fields else UNCHANGED
-        self._record(_outcome(manifest, action, fields))
+        if before is not None and self._is_of_others(manifest["kind"], before):
+            self.taken.append(f"{manifest['kind']} {manifest['metadata']['name']}")
+        self._record(_outcome(manifest, action, fields), after)
 
     def delete(self, api_version: str, kind: str, name: str, namespace: str | None) -> None:
         """Delete the object, if there is one. Raises Refused, Unreachable."""
@@ -85,11 +98,21 @@ class Applier:
         self.objects.delete(api_version, kind, name, namespace)
         self._record(Outcome(api_version, kind, name, namespace, DELETED))
 
-    def _record(self, outcome: Outcome) -> None:
+    def _is_of_others(self, kind: str, live: Mapping[str, Any]) -> bool:
+        return not (ownership.is_ours(kind, live) or live["metadata"]["uid"] in self._uids_recorded)
+
+    @functools.cached_property
+    def _uids_recorded(self) -> Collection[str]:
+        """Few objects have lost all other marks."""
+        return ownership.recorded(self.objects)
+
+    def _record(self, outcome: Outcome, live: Mapping[str, Any] | None = None) -> None:
         """Record the outcome; an object that is applied twice keeps what happened first, unless it
         was deleted at last.
         """
         key = (outcome.kind, outcome.name, outcome.namespace)
+        if live is not None:
+            self._uids[key] = live["metadata"]["uid"]
         earlier = self._outcomes.get(key)
         if earlier is None or earlier.action == UNCHANGED or outcome.action == DELETED:
             self._outcomes[key] = outcome

@@ -11,7 +11,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment import engine_names, render
+from fairlead.deployment import engine_names, ownership, render
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.operations import (
     applying,
@@ -49,9 +49,9 @@ def deploy(
     The engine and its sidecar stay until others are named; another engine is removed once this one
     enforces the policies. Token and certificate stay, except that a certificate that is about to
     end is rotated, and one that has ended is replaced. If the cluster is to be examined, that
-    happens before anything is applied. What is disabled stays disabled; a warning says so. The
-    history gets an entry, with `message`. Policies of users are checked and tested first, as by a
-    push, unless the caller has `tested` them.
+    happens before anything is applied. What is disabled stays disabled; a warning says so, and
+    others say what the settings leave open. The history gets an entry, with `message`. Policies of
+    users are checked and tested first, as by a push, unless the caller has `tested` them.
 
     Raises UsageError if the engine, its sidecar or the cluster cannot do what policies and settings
     ask for, or if the settings switch transient access off while somebody has some. Raises
@@ -68,9 +68,16 @@ def deploy(
         _require_accepted(operation, new)
         before = _former(operation, strategy)
         result = change_steps.bring(operation, strategy, new, before, Change("deploy", message))
+        ownership.record(operation.objects, operation.applier.uids)
     if policies.settings.certificates.by == "fairlead":
         rotate.if_due(cluster, policies.settings.certificates.renewal, progress=progress)
-    for sentence in (*result.warnings, *disable.read(operation.objects).sentences):
+    for taken in operation.applier.taken:
+        progress.warn(
+            f"{taken} was there before, and Fairlead had not made it: it is as Fairlead needs it "
+            "now, and `fairlead uninstall` will remove it"
+        )
+    sentences = (*result.warnings, *disable.read(operation.objects).sentences)
+    for sentence in (*sentences, *policies.settings.remarks()):
         progress.warn(sentence)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return result.states

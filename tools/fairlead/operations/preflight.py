@@ -78,7 +78,8 @@ def check(
     findings.append(_namespace(objects, rendered))
     if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
         findings.append(Finding("certificates", False, too_short))
-    return [*findings, _node_labels(settings.pool_keys())]
+    remarks = [Finding("settings", True, remark) for remark in settings.remarks()]
+    return [*findings, _node_labels(settings.pool_keys()), *remarks]
 
 
 def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:

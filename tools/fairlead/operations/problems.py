@@ -66,6 +66,11 @@ def of_sidecars(
             yield f"the sidecar beside {_opa(state)} is not ready: {reasons}; {_age(state)}"
         elif state.age is not None and state.age > STALE:
             yield f"the sidecar beside {_opa(state)} says that it is ready, but {_age(state)}"
+        for sentence in (sidecar or {}).get("leftOut") or ():
+            yield (
+                f"{_opa(state)} does not have all objects, because they are too large or too many "
+                f"for its memory: {texts.printable(sentence)}; replicate fewer `fields` of them"
+            )
 
 
 def of_access(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common import texts
-from fairlead.deployment.names import NAMESPACE, PART_OF, WEBHOOKS
+from fairlead.deployment import ownership
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import drift, transient_access
@@ -69,7 +70,7 @@ def of_cluster(objects: clients.Objects) -> Remains:
         {**each, "kind": kind}
         for kind in _ENFORCING
         for each in _listed(objects, kind)
-        if _is_ours(each)
+        if ownership.is_ours(kind, each)
     ]
     has_namespace = objects.get("v1", "Namespace", NAMESPACE) is not None
     return Remains(tuple(left), len(transient_access.in_force(objects)), has_namespace)
@@ -82,11 +83,6 @@ def _listed(objects: clients.Objects, kind: str) -> list[dict[str, Any]]:
         if error.status not in (403, 404):  # a kind that the API server does not serve
             raise
         return []
-
-
-def _is_ours(manifest: Mapping[str, Any]) -> bool:
-    metadata = manifest["metadata"]
-    return (metadata.get("labels") or {}).get(PART_OF) == "fairlead" or metadata["name"] == WEBHOOKS
 
 
 def _names(manifests: list[Mapping[str, Any]]) -> str:

@@ -1,16 +1,15 @@
 """Removes Fairlead's objects from a cluster, and nothing else. The webhooks go first, so that no
 pod waits.
 
-An object is ours if the field manager `fairlead` applied it and it is in the namespace `fairlead`,
-or, for kinds without namespaces, if it is also named `fairlead`, `fairlead-...`, `fairlead....` or
-`....fairlead.dev`.
+fairlead.deployment.ownership says which they are. They are in the namespace `fairlead`, or, for
+kinds without namespaces, named `fairlead`, `fairlead-...`, `fairlead....` or `....fairlead.dev`.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from fairlead.clusters import contexts
 from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
+from fairlead.deployment import ownership
 from fairlead.deployment.names import NAMESPACE, OPA_PODS
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
@@ -74,7 +74,8 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     objects = clients.Objects(cluster.kubeconfig)
     kinds = objects.kinds()
     transient_access.end_all(objects, progress=progress)
-    ours, remaining = _listed(objects, kinds)
+    uids = ownership.recorded(objects)
+    ours, remaining = _listed(objects, kinds, uids)
     ours.sort(key=lambda entry: _order(entry[0].name))
     removed = []
     for name, of_kind in itertools.groupby(ours, key=lambda entry: entry[0].name):
@@ -87,7 +88,7 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
         if has_parameters:
             base.wait_for_api_servers(progress)
     namespace = objects.get("v1", "Namespace", NAMESPACE)
-    if namespace is not None and _is_ours(namespace):
+    if namespace is not None and ownership.is_ours("Namespace", namespace, uids=uids):
         if not remaining:
             progress.update("uninstall", f"removing Namespace {NAMESPACE}")
             objects.delete("v1", "Namespace", NAMESPACE)
@@ -137,7 +138,7 @@ def _none_left(objects: clients.Objects, kind: str) -> bool:
 
 
 def _listed(
-    objects: clients.Objects, kinds: Iterable[discovery.Kind]
+    objects: clients.Objects, kinds: Iterable[discovery.Kind], uids: Collection[str]
 ) -> tuple[list[tuple[discovery.Kind, dict[str, Any]]], list[str]]:
     """Our objects, and the names of everything else in our namespace."""
     ours, remaining = [], []
@@ -150,7 +151,8 @@ def _listed(
                 ours += [
                     (kind, manifest)
                     for manifest in manifests
-                    if _is_named_ours(manifest) and _is_ours(manifest)
+                    if ownership.is_named_ours(manifest)
+                    and ownership.is_ours(kind.name, manifest, uids=uids)
                 ]
             continue
         try:
@@ -165,28 +167,11 @@ def _listed(
             metadata = manifest["metadata"]
             if metadata.get("ownerReferences") or (kind.name, metadata["name"]) in _MADE_BY_CLUSTER:
                 continue
-            if _is_ours(manifest):
+            if ownership.is_ours(kind.name, manifest, uids=uids):
                 ours.append((kind, manifest))
             else:
                 remaining.append(f"{kind.name} {metadata['name']}")
     return ours, remaining
-
-
-def _is_ours(manifest: Mapping[str, Any]) -> bool:
-    managers = manifest["metadata"].get("managedFields") or ()
-    return any(
-        entry.get("manager") == clients.FIELD_MANAGER and entry.get("operation") == "Apply"
-        for entry in managers
-    )
-
-
-def _is_named_ours(manifest: Mapping[str, Any]) -> bool:
-    name = str(manifest["metadata"]["name"])
-    return (
-        name == "fairlead"
-        or name.startswith(("fairlead-", "fairlead."))
-        or name.endswith(".fairlead.dev")
-    )
 
 
 def _order(kind: str) -> int:

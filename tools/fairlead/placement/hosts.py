@@ -14,12 +14,12 @@ import yaml
 from fairlead.clusters import contexts
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
+from fairlead.deployment import ownership
 from fairlead.kube import clients
 from fairlead.kube.errors import ApiServerError
 
 FIELD_MANAGER = "fairlead-place"
-"""The field manager of what is applied in host clusters. An object that it did not apply is left
-alone."""
+"""The field manager of what is applied in host clusters."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Host:
 
 
 def is_ours(live: Mapping[str, Any]) -> bool:
-    """Whether `fairlead place` applied an object that the API server has."""
-    return any(
-        entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
-        for entry in live["metadata"].get("managedFields") or ()
-    )
+    """Whether `fairlead place` made an object that the API server has. All others are left alone.
+
+    A tenant can mark a policy of a namespace of his: `place` then writes there what it decided.
+    """
+    return ownership.is_ours(live.get("kind", ""), live, manager=FIELD_MANAGER)

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment import ownership
 from fairlead.kube import clients
 from fairlead.kube.errors import Unreachable
 from fairlead.operations.applying import Applier, Outcome
@@ -64,6 +65,13 @@ def keep(result: Result, host: Host, *, progress: Progress) -> Report:
     return report
 
 
+def _marked(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The policy with the label by which a later run knows it."""
+    metadata = policy["metadata"]
+    marked = {**metadata, "labels": ownership.labels(metadata.get("labels"))}
+    return {**policy, "metadata": marked}
+
+
 class _Run:
     """Applies and deletes policies. Methods raise Unreachable if the API server does not answer;
     other errors become problems of the report.
@@ -87,7 +95,7 @@ class _Run:
                 )
             if live is not None and live["metadata"].get("deletionTimestamp"):
                 raise FairleadError(f"{shown} is being deleted: run this again later")
-            self.applier.apply(policy)
+            self.applier.apply(_marked(policy))
 
     def remove_others(
         self, policies: Sequence[Mapping[str, Any]], placements: Sequence[Placement]

@@ -27,13 +27,19 @@ def rendered(value: Any, names: Mapping[str, Any]) -> Any:
         return [item for item in items if item is not None]
     if not isinstance(value, str) or "{" not in value:
         return value
+    if len(value) > _LONGEST:
+        raise TemplateSyntaxError(f"it has more than {_LONGEST} characters", 1)
     text = value.strip()
     if text.startswith("{{") and text.endswith("}}") and "{{" not in text[2:]:
         result = _expression(text[2:-2])(**names)
         if isinstance(result, Undefined):
             raise UndefinedError(f"{text} has no value: for none, write `else none`")
         return result
-    return _template(value).render(names)
+    parts: list[str] = []
+    for part in _template(value).generate(names):
+        parts.append(part)
+        _require_short(sum(map(len, parts)))
+    return "".join(parts)
 
 
 @functools.cache
@@ -48,7 +54,8 @@ def _template(text: str) -> Template:
 
 class _Expressions(ImmutableSandboxedEnvironment):
     """Expressions in a sandbox, because they also come out of a cluster's ConfigMaps. Each ends
-    soon: there are no loops and macros, no powers, no repeated texts and no padding.
+    soon, and what filters make has a bound: there are no loops, macros and variables, no powers, no
+    repeated texts and no padding.
     """
 
     intercepted_binops = frozenset(["*", "**", "%"])
@@ -56,7 +63,8 @@ class _Expressions(ImmutableSandboxedEnvironment):
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, autoescape=False)
         self.globals.clear()
-        self.filters = {name: self.filters[name] for name in _FILTERS}
+        own = {"join": _join, "replace": _replace}
+        self.filters = {name: _bounded(own.get(name, self.filters[name])) for name in _FILTERS}
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if operator != "**" and all(isinstance(side, int | float) for side in (left, right)):
@@ -82,10 +90,49 @@ _FILTERS = (
     *("unique", "upper"),
 )
 _STATEMENTS: tuple[type[nodes.Stmt], ...] = (
-    *(nodes.For, nodes.Macro, nodes.CallBlock),
+    *(nodes.For, nodes.Macro, nodes.CallBlock, nodes.FilterBlock),
+    *(nodes.Assign, nodes.AssignBlock, nodes.With),
     *(nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends),
 )
 _METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", "upper", "values")
+
+
+_LONGEST = 4096
+"""Characters of a text with expressions."""
+_LARGEST = 16 * 1024
+"""Characters of a text, or items of a list, that a filter makes."""
+
+
+def _require_short(size: int) -> None:
+    if size > _LARGEST:
+        raise ValueError(f"a text or list of more than {_LARGEST} characters or items")
+
+
+def _bounded(function: Any) -> Any:
+    """The filter, which may make no text or list that is too large for further filters."""
+
+    @functools.wraps(function)
+    def bounded(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if isinstance(result, str | list):
+            _require_short(len(result))
+        return result
+
+    return bounded
+
+
+def _join(value: Any, d: str = "", attribute: str | int | None = None) -> str:
+    """Jinja2's filter, which tells the size before it makes the text."""
+    items = [str(item if attribute is None else item[attribute]) for item in value]
+    _require_short(sum(map(len, items)) + len(str(d)) * len(items))
+    return str(d).join(items)
+
+
+def _replace(text: Any, old: str, new: str, count: int = -1) -> str:
+    """As `_join`."""
+    before = str(text)
+    _require_short(len(before) + len(new) * before.count(old))
+    return before.replace(old, new, count)
 
 
 @functools.cache

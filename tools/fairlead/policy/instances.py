@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.policy import controllers
 from fairlead.policy.intents import Intent
 from fairlead.policy.requests import Condition, Request
 from fairlead.settings.models import Exempt, IntentSettings, Settings
@@ -36,6 +37,13 @@ class Instance:
         selected = (request.namespaces.expressions for request in self.requests)
         return {*self.intent.facts.namespace_labels, *(e.key for es in selected for e in es)}
 
+    def enforcement(self, by_instance: Mapping[str, str]) -> dict[str, str]:
+        """Its enforcement under its own name and under that of its intent, by which the policy
+        asks; nothing if it denies.
+        """
+        mode = by_instance.get(self.name, "deny")
+        return {} if mode == "deny" else {self.intent.name: mode, self.name: mode}
+
     @property
     def has_intents_name(self) -> bool:
         """Whether it is the instance that has the name of its intent."""
@@ -51,9 +59,8 @@ def of(intent: Intent, settings: Settings, document: Mapping[str, Any]) -> Itera
             parameters = intent.parameters(instance.parameters)
         except ValueError as error:
             raise ValueError(f"intents.{name}.{error}") from error
-        requests = [
-            _narrowed(request, instance) for request in intent.requests(document, parameters)
-        ]
+        of_intent = intent.requests(document, parameters)
+        requests = [_narrowed(request, instance, of_intent) for request in of_intent]
         yield Instance(name, intent, parameters, instance.exempt, requests)
 
 
@@ -64,13 +71,17 @@ def exempt_namespaces(exempt: Exempt) -> list[Expression]:
     return [Expression(key=NAME_LABEL, operator="NotIn", values=sorted(exempt.namespaces))]
 
 
-def _narrowed(request: Request, instance: IntentSettings) -> Request:
+def _narrowed(request: Request, instance: IntentSettings, of_intent: Sequence[Request]) -> Request:
     expressions = [
         *request.namespaces.expressions,
         *instance.namespaces.expressions,
         *exempt_namespaces(instance.exempt),
     ]
-    conditions = [*request.conditions, *_exempt_users(instance.exempt)]
+    conditions = [
+        *request.conditions,
+        *controllers.conditions(request, of_intent),
+        *_exempt_users(instance.exempt),
+    ]
     return request.model_copy(
         update={
             "namespaces": Selector(match_expressions=expressions),

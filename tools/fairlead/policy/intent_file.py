@@ -29,7 +29,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.mistakes import Location, Mistake, Mistakes
 from fairlead.kube import labels
 from fairlead.policy import references
-from fairlead.policy.requests import FailurePolicy, Kind, Operation, Phase, parts
+from fairlead.policy.requests import SUBRESOURCE, FailurePolicy, Kind, Operation, Phase, parts
 from fairlead.settings.models import Settings
 from fairlead.settings.strict import LabelKey, Strict
 
@@ -135,6 +135,8 @@ class WrittenRequest(_Conditional):
         min_length=1
     )
     """Such as `v1/Pod`, `apps/v1/Deployment/scale`, or a mapping; a reference stands for a list."""
+    subresource: str | None = Field(None, pattern=SUBRESOURCE)
+    """That of each of the kinds, such as `status`, in place of the kinds themselves."""
     operations: list[Operation] = Field(min_length=1)
     namespaces: WrittenSelector = WrittenSelector()
     """The namespaces, by their labels; all unless you say so."""

@@ -23,7 +23,7 @@ Names = Mapping[str, Any]
 """The `settings`, as in fairlead.yaml, and the `parameters`."""
 Tests = Mapping[str, Any]
 """The values that paths must have: one, or one of a list; None if any will do that is neither
-missing, false, 0 nor empty."""
+missing, false, 0 nor empty. If a path names several, one of them has to have the value."""
 
 
 def is_reference(text: object) -> bool:
@@ -124,7 +124,14 @@ def _in_cel(text: str | None, names: Names) -> str | None:
 
 
 def _all_hold(tests: Tests, names: Names) -> bool:
-    return all(_holds(value(path, names), expected) for path, expected in tests.items())
+    return all(_holds_at(path, names, expected) for path, expected in tests.items())
+
+
+def _holds_at(path: str, names: Names, expected: Any) -> bool:
+    present = value(path, names)
+    if "*" in path and expected is not None:
+        return any(_holds(part, expected) for part in present)
+    return _holds(present, expected)
 
 
 def _holds(present: Any, expected: Any) -> bool:

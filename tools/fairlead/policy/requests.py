@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fairlead.kube import admission_reviews
 from fairlead.settings.selectors import Selector
@@ -15,6 +15,8 @@ from fairlead.settings.strict import Strict
 _WRITTEN = re.compile(
     r"(?:(?P<group>[^/]*)/)?(?P<version>v[0-9][^/]*)/(?P<kind>[^/]+)(?:/(?P<subresource>[^/]+))?"
 )
+SUBRESOURCE = r"^[a-z]+$"
+"""The pattern of a subresource's name."""
 # Kubernetes' own API groups without a domain. Their plurals, and those of *.k8s.io, follow a rule.
 OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy")
 
@@ -59,7 +61,7 @@ class Kind(Strict):
     version: str = Field(pattern=r"^v[0-9]+([a-z]+[0-9]+)?$")
     kind: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$")
     resource: str | None = Field(None, pattern=r"^[a-z][-a-z0-9.]*$")
-    subresource: str | None = Field(None, pattern=r"^[a-z]+$")
+    subresource: str | None = Field(None, pattern=SUBRESOURCE)
 
     @model_validator(mode="after")
     def _legal(self) -> Kind:
@@ -136,7 +138,8 @@ class Condition(Strict):
 
 
 class Request(Strict):
-    """Requests that an intent has a say in.
+    """Requests that an intent has a say in. With a `subresource`, each of the kinds is that of its
+    objects.
 
     `webhooks` says who asks about them: a mutating webhook if the intent patches objects, a
     validating one if it refuses them, and both if it also checks what other webhooks made of its
@@ -145,6 +148,7 @@ class Request(Strict):
     """
 
     name: str | None = None
+    subresource: str | None = None
     kinds: list[AnyKind] = Field(min_length=1)
     operations: list[Operation] = Field(min_length=1)
     namespaces: Selector = Selector()
@@ -152,3 +156,11 @@ class Request(Strict):
     webhooks: list[Phase] = ["validating"]
     failure_policy: FailurePolicy | None = None
     timeout_seconds: int | None = None
+
+    @field_validator("kinds")
+    @classmethod
+    def _of_subresources(cls, kinds: list[Kind], info: ValidationInfo) -> list[Kind]:
+        subresource = info.data.get("subresource")
+        if subresource is None:
+            return kinds
+        return [kind.model_copy(update={"subresource": subresource}) for kind in kinds]

@@ -62,13 +62,19 @@ def intents_module(active: Sequence[Instance]) -> str:
 
 
 def _asked(instance: Instance, rule: str) -> str:
-    """The value of an intent's rule with the parameters of the instance."""
+    """The value of an intent's rule with the parameters of the instance, and with its enforcement
+    under the name of the intent.
+    """
     value = f"{instance.intent.package}.{rule}"
     if instance.has_intents_name:
         return value
+    name = json.dumps(instance.name)
+    intent = json.dumps(instance.intent.name)
     return (
-        f"{rule} if {rule} := {value} "
-        f"with data.settings.parameters as settings.instances[{json.dumps(instance.name)}]"
+        f"{rule} if {{\n"
+        f'\tenforcement := {{{intent}: object.get(settings.enforcement, {name}, "deny")}}\n'
+        f"\t{rule} := {value} with data.settings.parameters as settings.instances[{name}] "
+        "with data.settings.enforcement as enforcement\n}"
     )
 
 

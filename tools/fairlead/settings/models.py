@@ -336,6 +336,21 @@ class Settings(Strict):
             raise Mistakes(contradictions)
         return self
 
+    def remarks(self) -> Iterator[str]:
+        """What these settings leave open, and how to close it, each as a sentence."""
+        if self.pool_admins is not None and self.default_pool is None:
+            yield (
+                "poolAdmins without defaultPool: whoever may delete a namespace and create it "
+                "again without the label takes it out of its pool; set defaultPool, which places "
+                "the pods of all namespaces, or let only poolAdmins create namespaces"
+            )
+        for replicated in self.replicate:
+            if "fields" not in replicated.model_fields_set:
+                yield (
+                    f"replicate: OPA gets whole {replicated.resource}, which users size; name the "
+                    "`fields` that policies read, or write `fields: []` for whole objects"
+                )
+
     def _allowed_in_vain(self) -> Iterator[Mistake]:
         for name, pool in self.pools.items():
             if self.pod_selector == "reject" and pool.allowed_node_selector is not None:

@@ -9,15 +9,21 @@ from dataclasses import dataclass, replace
 from threading import Event, RLock
 from typing import Any
 
+from fairlead.common import texts
 from fairlead.deployment.names import DATA_LABEL
 from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
 from fairlead.sync import config_maps, placement_policies, stores
 from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner
+from fairlead.sync.room import ALL, Room
 from fairlead.sync.stores import Store
 
 NAMESPACES = "namespaces"
 """The store of namespaces."""
+
+_LONGEST = 1024
+"""Characters of a namespace's annotation that OPA gets. Users may write 256 KiB; the value of a
+label, for which a policy may take it, has 63."""
 
 Labels = Mapping[str, str]
 
@@ -99,6 +105,8 @@ class Desired:
         self._lock = RLock()
         self._changed_at: float | None = None
         self._listed: dict[Source, dict[Any, Any] | None] = dict.fromkeys(sources)
+        resources = [source for source in self._listed if source.resource]
+        self._rooms = {source: Room(ALL // len(resources)) for source in resources}
         self._stores: dict[Source, Store] = {}
         self._taken: Store = {}
         self._loaded: Store = {}
@@ -108,14 +116,18 @@ class Desired:
         """Replace all objects of a source. `objects` may come page by page; nothing changes until
         the last one.
         """
-        current = (value for value in objects if not self._overtaken(source, value))
-        entries = dict(
-            entry
-            for entry in (self._read(source, value) for value in current)
-            if entry[1] is not None
-        )
+        entries: dict[Any, Any] = {}
+        room = Room(self._rooms[source].size) if source.resource else None
+        for value in objects:
+            if self._overtaken(source, value):
+                continue
+            key, entry = self._read(source, value)
+            if entry is not None and (not room or room.put(key, entries.get(key), entry)):
+                entries[key] = entry
         with self._lock:
             before, self._listed[source] = self._listed[source], entries
+            if room:
+                self._rooms[source] = room
             if before != entries:
                 self._change(source)
 
@@ -129,13 +141,22 @@ class Desired:
             if self._overtaken(source, value):
                 return
             before = entries.get(key)
-            if removed or entry is None:
-                entries.pop(key, None)
+            if removed:
                 entry = None
+            if source.resource and not self._rooms[source].put(key, before, entry):
+                entry = None
+            if entry is None:
+                entries.pop(key, None)
             else:
                 entries[key] = entry
             if before != entry:
                 self._change(source)
+
+    def left_out(self, source: Source) -> list[stores.Key]:
+        """The objects of a source for which there is no room in OPA; see sync.room."""
+        with self._lock:
+            room = self._rooms.get(source)
+            return list(room.left_out) if room else []
 
     def looked_up(self, name: str, live: LiveNamespace) -> bool:
         """Record a live lookup of the namespace `name`; returns whether OPA may get the answer.
@@ -169,9 +190,14 @@ class Desired:
 
     def replicated(self, annotations: Labels | None) -> dict[str, str]:
         """Those of a namespace's annotations that have the key of a replicated label: a policy may
-        take one for the other.
+        take one for the other. Of a long one, there is the beginning with an ellipsis, which is the
+        value of no label.
         """
-        return {key: annotations[key] for key in self._labels if annotations and key in annotations}
+        return {
+            key: texts.shortened(annotations[key], _LONGEST)
+            for key in self._labels
+            if annotations and key in annotations
+        }
 
     def thin(
         self, name: str, labels: Labels | None, annotations: Labels | None = None

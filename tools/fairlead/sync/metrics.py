@@ -62,6 +62,12 @@ class Metrics:
             ["resource"],
             registry=self.registry,
         )
+        self.left_out = Gauge(
+            "fairlead_sync_left_out_objects",
+            "Objects that OPA does not get, as they are too large or too many.",
+            ["resource"],
+            registry=self.registry,
+        )
         self._pending = self._gauge(
             "pending",
             "ConfigMaps and resources that are not known yet, or that OPA holds only in part or "

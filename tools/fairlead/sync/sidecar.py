@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import DATA_LABEL, NAMESPACE, OPA_PROGRAM, POLICY_LABEL
 from fairlead.kube import live_namespaces
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.clients import BRIEF, MOST, SMALL_PAGE, Objects
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.compiler import Compiler
+from fairlead.sync import room
 from fairlead.sync.decision_uploads import Decisions
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.hung_threads import ThreadProgress
@@ -40,6 +43,7 @@ _LAG = 2.0  # seconds that a change may take to reach OPA before the sidecar is 
 _STALE = 5.0  # seconds without an answer from OPA after which the sidecar is unhealthy
 _RECONCILE, _STATUS = "reconcile", "status"  # names of threads
 _LOOKS = 2  # lookups of one namespace: an event may be faster than the first answer
+_SHOWN = 3  # names of objects that are left out
 _ENDING = 3.0  # seconds at the end to remove the status of this replica
 
 
@@ -97,22 +101,31 @@ class Sidecar:
         self._metrics = Metrics()
         selectors = _sources(options)
         self._threads = ThreadProgress([*map(str, selectors), _RECONCILE, _STATUS])
-        self._api = Objects(options.kubeconfig, timeout=BRIEF, turn=self._threads.turn)
+        turn = self._threads.turn
+        self._api = Objects(options.kubeconfig, timeout=BRIEF, turn=turn)
+        self._of_users = Objects(
+            options.kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST, turn=turn
+        )
         self._opa = OpaCredentials(
             options.opa_url, options.opa_ca_file, options.opa_auth_token_file, self._threads.turn
         )
         self._desired = Desired(selectors, namespace_labels=options.namespace_labels)
         self._watches = [
             Watch(
-                self._api,
+                self._api if source.namespace == NAMESPACE else self._of_users,
                 source,
                 selector,
                 self._desired,
                 self._metrics,
                 seconds=seconds(options.max_staleness),
+                again=partial(self._desired.left_out, source),
             )
             for source, selector in selectors.items()
         ]
+        for watch in self._watches:
+            self._metrics.left_out.labels(str(watch.source)).set_function(
+                partial(self._count_left_out, watch)
+            )
         self._status = StatusWriter(self._api, self._desired, self._metrics, options.replica)
         self._last_decisions = LastDecisions()
         self._reconciler = Reconciler(
@@ -188,11 +201,13 @@ class Sidecar:
         return {"live": not hung, "hung": hung}
 
     def health(self) -> dict[str, Any]:
-        """{"healthy", "reasons", "rejected", "confirmed", "replica", "token", "ca", "certificate"}.
+        """{"healthy", "reasons", "rejected", "leftOut", "confirmed", "replica", "token", "ca",
+        "certificate"}.
 
         The sidecar is healthy if OPA holds the current state of the cluster; otherwise "reasons"
         say why not. Rejected policies do not count: their previous text stays in force, and their
-        ConfigMap shows the error. "confirmed" is the time up to which OPA is known to hold
+        ConfigMap shows the error. "leftOut" are sentences about objects that OPA does not get, as
+        they are too large or too many. "confirmed" is the time up to which OPA is known to hold
         everything (RFC 3339), None before the first. The last three are digests (12 hex digits of
         the SHA-256) of the token and the CA file in use for OPA, and of the certificate file that
         this server uses.
@@ -207,6 +222,7 @@ class Sidecar:
             "healthy": not troubles,
             "reasons": troubles,
             "rejected": list(reconciler.rejected),
+            "leftOut": list(self._left_out()),
             "confirmed": rfc3339(reconciler.confirmed) if reconciler.confirmed else None,
             "replica": self._replica,
             **self._opa.digests,
@@ -221,6 +237,19 @@ class Sidecar:
         times = [watch.confirmed for watch in self._watches]
         confirmed = [time for time in times if time is not None]
         return min(confirmed) if len(confirmed) == len(times) else None
+
+    def _names_left_out(self, watch: Watch) -> list[str]:
+        keys = self._desired.left_out(watch.source)
+        return sorted({*watch.left_out, *map(room.named, keys)})
+
+    def _count_left_out(self, watch: Watch) -> float:
+        return len(self._names_left_out(watch))
+
+    def _left_out(self) -> Iterator[str]:
+        for watch in self._watches:
+            if names := self._names_left_out(watch):
+                shown = ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "")
+                yield f"{watch.source}: {texts.counted(len(names), 'object')} ({shown})"
 
     def _late(self) -> list[str]:
         """The reasons to call the sidecar unhealthy that are a matter of time."""
@@ -240,7 +269,7 @@ class Sidecar:
         API server cannot be reached, or while a different state is on its way to OPA.
         """
         for _ in range(_LOOKS):
-            live = live_namespaces.look_up(self._api, name)
+            live = live_namespaces.look_up(self._of_users, name)
             if live is None:
                 return None
             if self._desired.looked_up(name, live):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from prometheus_client import Counter
 
 from fairlead.common.errors import FairleadError
-from fairlead.kube.clients import Objects
+from fairlead.kube.clients import LEFT_OUT, Objects
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import loops, placement_policies
 from fairlead.sync.desired import Source
@@ -78,11 +78,16 @@ class Watch:
         metrics: Counters,
         *,
         seconds: tuple[int, int] = SECONDS,
+        again: Callable[[], Any] = lambda: False,
     ) -> None:
         """`selector` has a labelSelector, a fieldSelector or both; an empty one selects everything.
 
-        `seconds` are the shortest and longest time of a watch request.
+        `seconds` are the shortest and longest time of a watch request. `again` says whether the
+        source has to be listed again when a request has ended.
         """
+        self.left_out: set[str] = set()
+        """The objects that are too large for the client, as <namespace>/<name>. They count as
+        absent."""
         self.confirmed: float | None = None
         """The time up to which the state of this source is known (time.monotonic), None before its
         first list.
@@ -97,6 +102,7 @@ class Watch:
         self._desired = desired
         self._metrics = metrics
         self._seconds = seconds
+        self._again = again
         self._version: str | None = None
         self._away_since: float | None = time.monotonic()
         self._error: str | None = "not listed yet"
@@ -136,19 +142,26 @@ class Watch:
         if time.monotonic() - began < 1.0:
             raise ApiServerError("the watch ended as soon as it began")
         self.confirmed = time.monotonic()
+        if self._again():
+            self._version = None
 
     def _list(self) -> str:
         """Replace all objects of the source, and return the list's resourceVersion. Raises
         ApiServerError if the list fails.
         """
         version, began = "", time.monotonic()
+        left_out: set[str] = set()
 
         def on_version(resource_version: str) -> None:
             nonlocal version
             version = resource_version
 
         objects = self._api.collection(
-            self._path, self._selector, metadata_only=self._thin, version=on_version
+            self._path,
+            self._selector,
+            metadata_only=self._thin,
+            version=on_version,
+            left_out=left_out.add,
         )
         try:
             self._desired.replace(self.source, objects)
@@ -158,7 +171,7 @@ class Watch:
                 self._desired.replace(self.source, [])
                 self.confirmed = began
             raise
-        self.confirmed = began
+        self.confirmed, self.left_out = began, left_out
         self._metrics.relists.inc()
         return version
 
@@ -173,8 +186,8 @@ class Watch:
         )
         for type_, value in events:
             if type_ != "BOOKMARK":
-                self._desired.apply(self.source, type_ == "DELETED", value)
-            version = value["metadata"]["resourceVersion"]
+                self._apply(type_, value)
+            version = value["metadata"].get("resourceVersion", resource_version)
             if _older(version, resource_version):
                 raise ApiServerError(
                     f"resourceVersion {version} after {resource_version}: the cluster was restored",
@@ -183,6 +196,15 @@ class Watch:
             self._version = resource_version = version
             # Last: whoever reads `confirmed` and then the desired state must see all events.
             self.confirmed = time.monotonic()
+
+    def _apply(self, type_: str, value: Mapping[str, Any]) -> None:
+        """Take one event. An object that has become too large is forgotten: what was known of it
+        is not true any more.
+        """
+        metadata = value["metadata"]
+        name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+        self.left_out = self.left_out - {name} | ({name} if type_ == LEFT_OUT else set())
+        self._desired.apply(self.source, type_ in ("DELETED", LEFT_OUT), value)
 
     @property
     def _thin(self) -> bool:

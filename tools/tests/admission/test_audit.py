@@ -248,7 +248,13 @@ def test_a_workload_is_judged_by_the_pods_that_it_makes(kind: str) -> None:
     assert of(workload(kind, {"template": GOOD})).finding == PLACED
     refused = of(workload(kind, {"template": BAD}))
     assert refused.finding == REFUSED
-    assert 'pod "web-*" sets spec.nodeSelector agentpool=' in refused.message
+    name = "web-0" if kind == "StatefulSet" else "web-*"
+    assert f'pod "{name}" sets spec.nodeSelector agentpool=' in refused.message
+
+
+def test_the_pods_of_a_stateful_set_are_numbered_from_where_it_says() -> None:
+    refused = of(workload("StatefulSet", {"template": BAD, "ordinals": {"start": 5}}))
+    assert 'pod "web-5" sets spec.nodeSelector' in refused.message
 
 
 def test_a_daemon_set_that_an_earlier_pool_placed_is_told_with_the_way_out() -> None:

@@ -115,13 +115,15 @@ def test_an_input_is_never_run_as_a_command(runner: Runner) -> None:
     assert not (runner.workspace / "evil").exists()
 
 
-def test_the_installed_versions_are_the_pinned_ones(runner: Runner) -> None:
-    pins = (runner.temporary / "fairlead-pins.txt").read_text().split()
-    pinned = re.findall(
-        r"^([a-z0-9][^ ]*==\S+)", (paths.root() / "requirements.txt").read_text(), re.M
-    )
-    assert pins == pinned
-    assert len(pins) > 50
+def test_what_it_installs_is_pinned_by_hash() -> None:
+    (script,) = [step["run"] for step in STEPS if step.get("id") == "install"]
+    installs = [line.strip() for line in script.splitlines() if line.strip().startswith("pip -")]
+    assert installs[0] == 'pip --require-hashes -r "$GITHUB_ACTION_PATH/requirements.txt"'
+    assert installs[1].startswith("pip --no-deps --no-build-isolation ")
+    requirements = (paths.root() / "requirements.txt").read_text()
+    pins = re.findall(r"^[a-z0-9][^ ]*==\S+ \\\n +--hash=sha256:[0-9a-f]{64}", requirements, re.M)
+    assert len(pins) == len(re.findall(r"^[a-z0-9]", requirements, re.M)) > 50
+    assert "\nsetuptools==" in requirements
 
 
 def test_the_cache_is_named_after_the_pins_of_opa(runner: Runner) -> None:
@@ -135,7 +137,23 @@ def test_the_actions_that_it_uses_are_those_of_the_workflow() -> None:
     workflow = (paths.root() / ".github" / "workflows" / "ci.yaml").read_text()
     used = [step["uses"] for step in STEPS if "uses" in step]
     assert len(used) == 3
-    assert all(f"uses: {name}\n" in workflow for name in used), used
+    assert all(f"uses: {name} #" in workflow for name in used), used
     for setting in ('python-version: "3.11"', 'go-version: "1.26"'):
         assert setting in workflow
         assert setting in (paths.root() / "action.yml").read_text()
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "action.yml",
+        ".github/workflows/ci.yaml",
+        ".github/workflows/nightly.yaml",
+        "tools/templates/repository/dot-github/workflows/policies.yml.j2",
+    ],
+)
+def test_actions_are_pinned_by_the_hash_of_a_commit(file: str) -> None:
+    used = re.findall(r"uses: (.*)", (paths.root() / file).read_text())
+    assert used
+    for name in used:
+        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", name)

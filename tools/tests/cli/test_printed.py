@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from fairlead.cli import output
-from fairlead.cli.operations import history, status
+from fairlead.cli.operations import history, outcomes, status
+from fairlead.operations.applying import UNKNOWN, Outcome
 
 ADVICE = (
     "found no decision in the logs of opa, sync. A new decision is logged after a few seconds: run "
@@ -177,3 +178,15 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
 @pytest.mark.parametrize(("number", "current", "shown"), [(3, True, "3 *"), (2, False, "2")])
 def test_the_history_marks_the_entry_in_force(number: int, current: bool, shown: str) -> None:
     assert history._number({"number": number, "current": current}) == shown
+
+
+def test_a_plan_and_the_history_print_nothing_that_steers_a_terminal() -> None:
+    hostile = "x\x1b[31m\u202e"
+    target = Console(file=io.StringIO(), width=80)
+    outcome = Outcome("v1", "ConfigMap", hostile, "fairlead", UNKNOWN, note=hostile)
+    outcomes.draw_plan([outcome], target)
+    policy = {"policy": "p", "diff": f"+{hostile}"}
+    history._draw({"policies": [policy], "settings": [], "missing": [], "from": 1, "to": 2}, target)
+    printed = target.file.getvalue()  # type: ignore[attr-defined]
+    assert printed.count(r"x\x1b[31m\u202e") == 3
+    assert "\x1b" not in printed

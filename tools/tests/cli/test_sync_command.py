@@ -148,6 +148,7 @@ def test_it_brings_policies_data_and_namespaces_to_opa_and_word_back(pod: Pod) -
     assert health == {
         "healthy": True,
         "reasons": [],
+        "leftOut": [],
         "rejected": ["fairlead/rules/a.rego"],
         "replica": "test",
         "token": digest(pod.opa.token.encode()),

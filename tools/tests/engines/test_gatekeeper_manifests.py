@@ -132,7 +132,7 @@ def test_a_constraint_refuses_and_another_one_warns() -> None:
     assert actions == ["deny", "warn"]
     (limits,) = of_kind(objects(intents={"replica-limits": LIMITS}), "FairleadReplicaLimits")
     assert limits["spec"]["parameters"]["ranges"] == LIMITS["parameters"]["ranges"]
-    assert limits["spec"]["match"]["kinds"][1] == {"apiGroups": ["autoscaling"], "kinds": ["Scale"]}
+    assert limits["spec"]["match"]["kinds"][2] == {"apiGroups": ["autoscaling"], "kinds": ["Scale"]}
 
 
 def test_with_enforcement_warn_no_constraint_refuses() -> None:
@@ -234,6 +234,13 @@ def test_a_policy_that_calls_out_is_refused(tmp_path: Path) -> None:
 def test_a_policy_about_what_gatekeeper_is_not_asked_about_is_refused(tmp_path: Path) -> None:
     shown = refused(tmp_path, ("operations: [CREATE", "operations: [DELETE, CREATE"))
     assert "intents.sample-policy: it decides on DELETE of " in shown
+
+
+def test_a_policy_about_a_status_is_refused_unless_it_is_about_its_labels(tmp_path: Path) -> None:
+    of_status = ("operations: [CREATE", "subresource: status\n    operations: [UPDATE, CREATE")
+    assert "/status, about which Gatekeeper is not asked" in refused(tmp_path, of_status)
+    labels = {"parameters": {"labels": [{"key": "team"}]}}
+    assert of_kind(objects(intents={"required-labels": labels}), "FairleadRequiredLabels")
 
 
 def test_a_policy_that_patches_without_mutators_is_refused(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import re
 import signal
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,10 @@ from fairlead.cli.processes.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.engines.python.serving.connections import HEAD, listening
+from fairlead.engines.python.serving.server import CONNECTIONS
 from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
+from lab.fuzz import limits
 
 
 def pod(namespace: str, **spec: Any) -> dict[str, Any]:
@@ -360,3 +364,53 @@ def test_what_cannot_be_served_is_said_before_anything_starts(tmp_path: Path) ->
         assert "is not an address" in refused(tmp_path, "--listen=8443")
         (tmp_path / "tls.key").write_text("broken")
         assert "is not a certificate that matches the key" in refused(tmp_path)
+
+
+def from_address(served: Served, number: int) -> ssl.SSLSocket:
+    """A connection from an address of its own, of the many that mean this machine."""
+    raw = socket.create_connection(
+        ("127.0.0.1", served.port), timeout=20, source_address=(f"127.0.0.{number}", 0)
+    )
+    context = ssl.create_default_context(cafile=str(served.folder / "ca.crt"))
+    return context.wrap_socket(raw, server_hostname="127.0.0.1")
+
+
+def answered(connection: ssl.SSLSocket, body: bytes) -> bytes:
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body)
+    return ends(connection)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is this machine on Linux alone")
+def test_idle_connections_of_one_address_keep_no_other_from_an_answer(tmp_path: Path) -> None:
+    review = json.dumps(pod("payments")).encode()
+    with serving(tmp_path, "{}", workers=1) as served, ExitStack() as open_connections:
+        for _ in range(CONNECTIONS + 20):
+            try:
+                connection = open_connections.enter_context(from_address(served, 2))
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+                connection.recv(1000)
+            except OSError:
+                continue  # one too many
+        for _ in range(5):
+            with from_address(served, 3) as connection:
+                assert b'"allowed": true' in answered(connection, review)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is this machine on Linux alone")
+def test_unfinished_reviews_take_bounded_memory_and_keep_no_other_from_an_answer(
+    tmp_path: Path,
+) -> None:
+    review, size = json.dumps(pod("payments")).encode(), LARGEST_REVIEW - 1000
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode()
+    with serving(tmp_path, "{}", workers=1) as served, ExitStack() as open_connections:
+        for _ in range(100):
+            try:
+                connection = open_connections.enter_context(from_address(served, 2))
+                connection.sendall(head + b"[" + b"{}," * ((size - 10) // 3))
+            except OSError:
+                continue  # refused before its end
+        with from_address(served, 3) as connection:
+            assert b'"allowed": true' in answered(connection, review)
+        pids = [served.process.pid, *children(served)]
+        assert sum(map(limits.peak, pids)) < 384 * 2**20, "half of the container's memory"

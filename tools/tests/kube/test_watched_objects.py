@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -194,6 +195,29 @@ def test_a_watch_is_resumed_where_it_ended_also_after_a_bookmark() -> None:
     follow(watch, 3)
     assert api.since == ["10", "20", "20"]
     assert known(desired).keys() == {"a", "n11"}
+
+
+def test_an_object_that_has_become_too_large_is_absent_until_it_is_small_again() -> None:
+    api = Canned([["n11", "b"]], [[("LEFT_OUT", "11")], [("MODIFIED", "11")]])
+    watch, desired = canned(api)
+    follow(watch, 1)
+    assert (set(known(desired)), watch.left_out) == ({"b"}, {"n11"})
+    follow(watch, 1)
+    assert (set(known(desired)), watch.left_out) == ({"n11", "b"}, set())
+
+
+def test_while_something_has_no_room_all_is_listed_again_when_a_watch_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
+    api, full = Canned([["a"], ["b"]], [[], [], []]), [("shop", "a")]
+    desired = Desired([NAMESPACES], namespace_labels=[])
+    watch = Watch(api, NAMESPACES, {}, desired, Metrics(), again=lambda: full)  # type: ignore[arg-type]
+    follow(watch, 1)
+    assert known(desired).keys() == {"a"}
+    full.clear()
+    follow(watch, 2)
+    assert (set(known(desired)), api.lists) == ({"b"}, [])
 
 
 def test_all_is_known_up_to_the_last_list_event_or_end_of_a_watch(

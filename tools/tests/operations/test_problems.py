@@ -30,6 +30,12 @@ def test_nothing_is_said_where_all_is_well() -> None:
     assert list(problems.of_servers([{"name": "a", "running": True}])) == []
 
 
+def test_objects_that_opa_does_not_get_are_told_without_what_steers_a_terminal() -> None:
+    sidecar = {**HEALTHY, "leftOut": ["v1/pods: 2 objects (shop/a, shop/\x1b[31mb)"]}
+    (sentence,) = problems.of_sidecars([GOOD], [sidecar])
+    assert "v1/pods: 2 objects (shop/a, shop/\\x1b[31mb); replicate fewer `fields`" in sentence
+
+
 def test_all_that_was_rejected_is_told_whatever_kind_of_object_it_is_in() -> None:
     rejected = [{"name": "teams", "status": "error", "error": "teams.yaml:1: is not JSON"}]
     waiting = [{"name": "new", "status": "pending", "error": None}]

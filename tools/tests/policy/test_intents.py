@@ -142,6 +142,21 @@ def test_references_and_tests_read_settings_and_parameters(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize(("kinds", "count"), [([], 1), (["v1/Pod"], 1), (["a", "v1/Service"], 2)])
+def test_one_of_several_values_has_to_be_the_one_of_a_test(
+    tmp_path: Path, kinds: list[str], count: int
+) -> None:
+    facts = (
+        f"{POD}  # and\n".replace(
+            "}]",
+            "}, {name: more, kinds: [v1/Service], operations: [CREATE],"
+            " when: {parameters.kinds.*: v1/Service}}]",
+        )
+        + "parameters: {properties: {kinds: {type: array, items: {type: string}, default: []}}}\n"
+    )
+    assert len(requests(tmp_path, facts, {"kinds": kinds})) == count
+
+
 def test_what_has_a_test_is_there_only_if_it_holds(tmp_path: Path) -> None:
     pools: dict[str, Any] = {"gpu": {"allowedTolerations": []}}
     (request,) = requests(tmp_path, DEPENDING, {"mode": "strict"}, pools=pools, defaultPool="gpu")

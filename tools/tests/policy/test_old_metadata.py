@@ -232,6 +232,14 @@ def test_facts_in_both_places_are_told(folder: Path) -> None:
         ("{% for a in settings %}x{% endfor %}", "only expressions and `if` can stand here"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "only expressions and `if`"),
         ("{% include 'x' %}", "only expressions and `if` can stand here"),
+        ("{% set a='x' %}{% set a=a~a %}", "only expressions and `if` can stand here"),
+        ("{% with a='x' %}{{ a }}{% endwith %}", "only expressions and `if` can stand here"),
+        ("{% filter upper %}x{% endfilter %}", "only expressions and `if` can stand here"),
+        ("{{ 'a'" + "|replace('a','aaaaaaaaaa')" * 12 + " }}", "of more than 16384 characters"),
+        ("{{ 'aaaaaaaa'" + "|join('aaaaaaaa')" * 20 + " }}", "of more than 16384 characters"),
+        ("{{ '\"'" + "|tojson" * 60 + " }}", "of more than 16384 characters"),
+        ("{{ ('a'" + "|replace('a','aaaaaaaaaa')" * 4 + ") }}" + "{{ settings }}" * 99, "16384"),
+        ("{{ 'x" + "x" * 5000 + "' }}", "it has more than 4096 characters"),
     ],
 )
 def test_an_expression_in_a_cluster_that_fails_or_never_ends_is_a_mistake(

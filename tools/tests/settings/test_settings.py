@@ -345,6 +345,30 @@ def test_the_environments_image_comes_before_the_files(
     assert load(path).replicas == 3
 
 
+@pytest.mark.parametrize("image", ["registry.example:5000/opa:1.22.3", "opa"])
+def test_an_image_may_be_pinned_by_its_digest(tmp_path: Path, image: str) -> None:
+    pinned = f"{image}@sha256:{'0123456789abcdef' * 4}"
+    assert load(write(tmp_path, f"images: {{opa: '{pinned}'}}\n")).images.opa == pinned
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("poolAdmins: [capacity]\n", "create it again without the label"),
+        ("poolAdmins: []\n", "set defaultPool"),
+        ("replicate: [{version: v1, resource: pods}]\n", "whole pods, which users size"),
+        ("poolAdmins: []\ndefaultPool: p\n", None),
+        ("replicate: [{version: v1, resource: pods, fields: []}]\n", None),
+        ("replicate: [{version: v1, resource: pods, fields: [spec.nodeName]}]\n", None),
+        ("{}\n", None),
+    ],
+)
+def test_what_settings_leave_open_is_told(tmp_path: Path, text: str, words: str | None) -> None:
+    remarks = list(load(write(tmp_path, text)).remarks())
+    assert [words in remark for remark in remarks if words] == ([True] if words else [])
+    assert len(remarks) == (words is not None)
+
+
 def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in IMAGE_VARIABLES.values():
         monkeypatch.setenv(variable, "")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 from rich.console import Console
 
 from fairlead.admission import asked, evaluate, gate
@@ -17,7 +16,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import gate_report
 from fairlead.clusters import registry
-from fairlead.common import yaml_files
+from fairlead.common import yaml_files, yaml_texts
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
 
@@ -169,9 +168,7 @@ def _draw(console: Console, question: Question, answer: Answer) -> None:
     )
     if answer.patch:
         console.print("\nThe object after the patch:\n", soft_wrap=True)
-        console.print(
-            yaml.safe_dump(answer.object, sort_keys=False, allow_unicode=True), soft_wrap=True
-        )
+        console.print(yaml_texts.written(answer.object), soft_wrap=True)
 
 
 def _operation(operation: dict[str, Any]) -> str:

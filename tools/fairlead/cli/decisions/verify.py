@@ -107,11 +107,12 @@ def _draw(console: Console, results: Sequence[Result], lines: Sequence[Mapping[s
 def _draw_failure(console: Console, result: Result) -> None:
     source = result.source
     location = f"{paths.shown(source.path)}:{source.line}"
-    console.print(f"\n{result.case}", style="bold", soft_wrap=True)
+    console.print(f"\n{texts.printable(result.case)}", style="bold", soft_wrap=True)
     head = [("failed", f"{result.intent} on {result.engine}"), ("case", location)]
     out.fields(console, [*head, *result.fields], _LABELS)
     if result.diff:
-        console.print(f"\n{result.diff}", soft_wrap=True)
+        difference = texts.printable(result.diff, keep="\n\t")
+        console.print(f"\n{difference}", soft_wrap=True)
 
 
 def _summary(results: Sequence[Result]) -> str:

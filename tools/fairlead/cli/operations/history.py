@@ -11,6 +11,7 @@ from rich.text import Text
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
+from fairlead.common import texts
 from fairlead.operations import history, history_diff
 
 _COLUMNS = ("number", "time", "by", "action", "revision", "changed", "message")
@@ -70,6 +71,6 @@ def _draw(result: dict[str, Any], console: Console) -> None:
         diffs.append(history_diff.settings_diff(result))
     for line in "\n".join(diffs).splitlines():
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        console.print(Text(line, style), soft_wrap=True)
+        console.print(Text(texts.printable(line, keep="\t"), style), soft_wrap=True)
     if not diffs and not result["missing"]:
         out.line(f"no difference between {result['from']} and {result['to']}")

@@ -13,7 +13,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
-from fairlead.common import durations
+from fairlead.common import durations, texts
 from fairlead.common.errors import UsageError
 from fairlead.opa import decision_entries
 from fairlead.operations import decision_logs
@@ -102,7 +102,7 @@ def command(
         return
     _refuse_options_of_decisions()
     for text in registry.find(target).logs(server, lines, follow):
-        sys.stdout.write(text)
+        sys.stdout.write(texts.printable(text, keep="\n\t"))
         sys.stdout.flush()
 
 

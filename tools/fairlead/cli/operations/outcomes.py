@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from fairlead.common import texts
 from fairlead.operations.applying import CHANGED, CREATED, DELETED, UNCHANGED, UNKNOWN, Outcome
 from fairlead.operations.object_comparison import FieldChange
 
@@ -55,7 +56,7 @@ def draw_result(outcomes: Sequence[Outcome], console: Console) -> None:
 
 
 def _print(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True)
+    console.print(texts.printable(text), soft_wrap=True)
 
 
 def _described(change: FieldChange) -> str:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 from rich.console import Console
 
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.placement import place_formats, place_options, place_reports, place_watch
-from fairlead.common import yaml_files
+from fairlead.common import texts, yaml_files, yaml_texts
 from fairlead.common.progress import Progress
 from fairlead.placement import decisions, sources
 from fairlead.placement.decisions import Result
@@ -93,7 +92,7 @@ def command(
 def _emit_annotated(result: Result) -> None:
     """Print the manifests, and the errors of those that are left out."""
     manifests = [placement.annotated() for placement in result.placements if not placement.errors]
-    out.line(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True).rstrip())
+    out.line(yaml_texts.written(*manifests).rstrip())
     place_reports.emit_errors(result)
 
 
@@ -192,7 +191,8 @@ def _drawn(placements: Sequence[Placement]) -> Any:
 
 def _draw_errors(placement: Placement, console: Console, prefix: str = "") -> None:
     for text in placement.sentences:
-        console.print(f"error: {prefix}{text}", style="red", soft_wrap=True)
+        sentence = texts.printable(f"error: {prefix}{text}")
+        console.print(sentence, style="red", soft_wrap=True)
 
 
 def _limits(placement: Placement) -> str | None:

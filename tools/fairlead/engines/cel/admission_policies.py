@@ -3,6 +3,7 @@ admission policies of API servers (manifests.py), or those of Kyverno."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import webhooks
 from fairlead.engines.cel import definition as definitions
 from fairlead.engines.cel import literals
-from fairlead.engines.cel.definition import Definition, Mutation, Validation
+from fairlead.engines.cel.definition import Definition, Mutation, Validation, Variable
+from fairlead.kube import pod_templates
 from fairlead.policy.instances import Instance
 from fairlead.policy.requests import Request
 from fairlead.settings.models import Settings
@@ -21,6 +23,18 @@ _LONGEST = 4096
 """Characters of a message, as in main.rego. An API server drops one with more than 5 KiB."""
 _READ = re.compile(r"\bvariables\s*\.\s*\??\s*([A-Za-z_]\w*)")
 """A variable that an expression reads."""
+_NAME = Variable(
+    name="objectName",
+    expression=(
+        "request.operation == 'CREATE' && object.metadata.?generateName.orValue('') != '' "
+        "&& object.metadata.?name.orValue('').matches('^(.*[2456789bcdfghjklmnpqrstvwxz]{5})?$') "
+        "&& size(object.metadata.?name.orValue('')) in [0, 63, size(object.metadata.generateName)"
+        " + 5] ? object.metadata.generateName + '*' : object.metadata.name"
+    ),
+)
+"""The object's name in messages, as in policies/review/review.rego: the prefix with a `*` if the
+name is generated.
+"""
 _DENY = ("Deny",)
 _WARN = ("Warn",)
 _WARN_AND_AUDIT = ("Warn", "Audit")
@@ -66,7 +80,8 @@ def parameters(
     """What the expressions see as `params`. `document` are the settings as policies read them."""
     values = dict(instance.parameters)
     if definition.settings:
-        values["settings"] = {key: document[key] for key in definition.settings}
+        own = {**document, "enforcement": instance.enforcement(document["enforcement"])}
+        values["settings"] = {key: own[key] for key in definition.settings}
     return values
 
 
@@ -106,7 +121,10 @@ class _Instance:
                 policy = "Ignore" if warns else self._failure_policy(request)
                 spec = {**matched, **self._validating(refusing, policy)}
                 yield Policy(name, _WARN_AND_AUDIT if warns else _DENY, timeout, spec)
-            if warnings := _about(request, self.definition.warnings):
+            if warnings := [
+                *_about(request, self.definition.warnings),
+                *self._about_templates(request),
+            ]:
                 spec = {**matched, **self._validating(warnings, "Ignore")}
                 yield Policy(f"{name}.warnings", _WARN, timeout, spec)
 
@@ -159,6 +177,27 @@ class _Instance:
         )
         return [Validation(expression=mutation, message=message) for mutation in conditions]
 
+    def _about_templates(self, request: Request) -> Iterator[Validation]:
+        """The warning about workloads whose pods will be refused."""
+        expression = self.definition.refused_pods
+        kinds = {
+            kind.kind
+            for kind in request.kinds
+            if (kind.group, kind.kind) in pod_templates.TEMPLATES and not kind.subresource
+        }
+        if expression is None or not kinds:
+            return
+        will = "would" if self.settings.mode(self.instance.name) == "warn" else "will"
+        yield Validation(
+            expression=(
+                f"!(request.kind.kind in {json.dumps(sorted(kinds))}) || size({expression}) == 0"
+            ),
+            message_expression=(
+                f"({expression}).map(problem, 'every pod of ' + request.kind.kind + ' \"' + "
+                f"variables.{_NAME.name} + '\" {will} be refused: ' + problem).sort().join('; ')"
+            ),
+        )
+
     def _validating(self, validations: Sequence[Validation], policy: str) -> dict[str, Any]:
         """A policy that says why each validation is false; a refusal has only the first reason."""
         reasons = [
@@ -194,7 +233,7 @@ class _Instance:
         """
         names = {name for expression in expressions for name in _READ.findall(expression)}
         variables: list[dict[str, Any]] = []
-        for variable in reversed(self.definition.variables):
+        for variable in reversed([_NAME, *self.definition.variables]):
             if variable.name in names:
                 names |= {*_READ.findall(variable.expression)}
                 variables.insert(0, variable.model_dump())

@@ -77,13 +77,15 @@ class Definition(Strict):
     """An intent as CEL.
 
     `settings` are the settings that it reads, as data.settings has them, with their schemas; the
-    expressions see them as `params.settings`.
+    expressions see them as `params.settings`. `refused_pods` is a list of texts: why every pod of
+    an admitted workload will be refused.
     """
 
     settings: dict[str, dict[str, Any]] = {}
     variables: list[Variable] = []
     validations: list[Validation] = []
     warnings: list[Validation] = []
+    refused_pods: str | None = Field(None, min_length=1)
     mutations: list[Mutation] = []
     inexpressible: list[Inexpressible] = []
 

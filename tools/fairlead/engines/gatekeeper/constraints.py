@@ -99,6 +99,7 @@ def _constraint(
 ) -> dict[str, Any]:
     intent = instance.intent
     names = {name for text in code.libraries for name in _READ.findall(text)}
+    own = {**document, "enforcement": instance.enforcement(document["enforcement"])}
     own_parameters = {
         "answer": answer,
         "complete": sorted(
@@ -112,7 +113,7 @@ def _constraint(
         "instance": instance.name,
         "package": intent.package,
         "requests": tables.requests([instance]),
-        "settings": {name: document[name] for name in _SETTINGS if name in names},
+        "settings": {name: own[name] for name in _SETTINGS if name in names},
     }
     name = f"fairlead.{instance.name}" + (".warnings" if answer == "warnings" else "")
     return {

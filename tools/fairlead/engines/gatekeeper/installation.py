@@ -11,10 +11,14 @@ import yaml
 
 from fairlead.common import yaml_files
 from fairlead.policy.instances import Instance
-from fairlead.policy.requests import Kind
+from fairlead.policy.requests import Kind, Request
 
 VALUES = Path(__file__).parent / "values.yaml"
 _PHASES = ("mutating", "validating")
+_LABELS_ONLY = ("finalize", "status")
+"""The subresources about which Gatekeeper is asked only if labels change, by a matchCondition of
+the values."""
+_LABELS_CHANGE = "object.metadata.?labels != oldObject.metadata.?labels"
 
 
 @functools.cache
@@ -35,12 +39,17 @@ def unasked(instance: Instance, mutated: set[str | None]) -> Iterator[str]:
                 if phase == "mutating" and operation == "UPDATE":
                     continue  # what is not added then is refused
                 for kind in request.kinds:
-                    if not any(_covers(rule, operation, kind) for rule in rules):
+                    asked = kind.subresource not in _LABELS_ONLY or _is_about_labels(request)
+                    if not (asked and any(_covers(rule, operation, kind) for rule in rules)):
                         yield f"{operation} of {kind.resources}"
 
 
+def _is_about_labels(request: Request) -> bool:
+    return any(condition.expression == _LABELS_CHANGE for condition in request.conditions)
+
+
 def _covers(rule: dict[str, Any], operation: str, kind: Kind) -> bool:
-    resources = {"*"} if not kind.subresource else set()
+    resources = {f"*/{kind.subresource}" if kind.subresource else "*"}
     return (
         operation in rule["operations"]
         and bool({"*", kind.group} & {*rule["apiGroups"]})

@@ -35,6 +35,11 @@ class Policies:
         self.names = frozenset(instance.name for instance in active)
         self._functions = {instance.name: load(instance) for instance in active}
         self._instances = {instance.name: instance for instance in active}
+        modes = {instance.name: settings.mode(instance.name) for instance in active}
+        self._settings = {
+            instance.name: settings.model_copy(update={"enforcement": instance.enforcement(modes)})
+            for instance in active
+        }
         self._table = Table(active)
 
     def answer(
@@ -83,7 +88,7 @@ class Policies:
 
     def _decide(self, name: str, request: Request) -> Decision:
         instance = self._instances[name]
-        return self._functions[name](request, instance.parameters, self.settings)
+        return self._functions[name](request, instance.parameters, self._settings[name])
 
     def _warns(self, name: str) -> bool:
         return self.settings.mode(name) == "warn"

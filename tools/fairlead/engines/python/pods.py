@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fairlead.engines.python.api import Kind, Request, get, quoted
+from fairlead.engines.python.api import Decision, Kind, Request, get, quoted
+from fairlead.settings.models import Mode
 
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "/Pod": (),
@@ -39,6 +41,39 @@ def judged_path(request: Request) -> tuple[str, ...] | None:
     if request.operation not in ("CREATE", "UPDATE") or is_mirror(request):
         return None
     return template_path(request.kind)
+
+
+def makes_new_pods(request: Request) -> bool:
+    """Whether the request updates a workload with another template."""
+    path = template_path(request.kind)
+    if request.operation != "UPDATE" or not path:
+        return False
+    return bool(get(request.object, *path) != get(request.old_object, *path))
+
+
+def decision(
+    request: Request, mode: Mode, problems: Iterable[str], left: Iterable[str]
+) -> Decision:
+    """Refuse for the problems. Those that an update has `left` in a template, by which new pods are
+    made, are warned of. `mode` is the enforcement of the intent.
+    """
+    refusal = Decision.refusing(request.title, problems)
+    if not makes_new_pods(request):
+        return refusal
+    return replace(refusal, warn=frozenset(warning(request, mode, problem) for problem in left))
+
+
+def warning(request: Request, mode: Mode, problem: str) -> str:
+    """The warning that every pod of the request's workload will be refused; it would be by an
+    intent that only warns.
+    """
+    subject = f"{request.kind.kind} {quoted(request.name)}"
+    return f"every pod of {subject} {will(mode)} be refused: {problem}"
+
+
+def will(mode: Mode) -> str:
+    """Whether an intent with this enforcement `will` refuse something, or `would`."""
+    return "would" if mode == "warn" else "will"
 
 
 def containers(pod_spec: Any) -> Iterator[tuple[str, int, Mapping[str, Any]]]:

@@ -5,6 +5,7 @@ Source: Kubernetes documentation, Dynamic Admission Control, "Webhook request an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ from fairlead.engines.python.api import Kind, Request, Resource, User, get
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 _LONGEST_UID = 256
+
+_LONGEST_PREFIX = 58
+_SUFFIX = re.compile("[2456789bcdfghjklmnpqrstvwxz]{5}")
+"""What API servers add to `generateName`. Source: k8s.io/apiserver/pkg/storage/names."""
 
 
 def request_of(review: Any) -> Mapping[str, Any]:
@@ -85,13 +90,20 @@ def read(review: Any, namespace_labels: Mapping[str, str] | None) -> Request:
 
 def _name(request: Mapping[str, Any]) -> str:
     """The name for messages. The final name of an object whose name is generated differs in each
-    attempt of a controller, and a refused object never gets it.
+    attempt of a controller, and a refused object never gets it. A StatefulSet's pod has a prefix,
+    too, but keeps its name.
     """
     metadata = get(request.get("object"), "metadata")
-    prefix = _text(metadata, "generateName")
-    if prefix and request["operation"] != "UPDATE":
+    prefix, name = _text(metadata, "generateName"), _text(metadata, "name")
+    if prefix and request["operation"] != "UPDATE" and _is_random(name, prefix[:_LONGEST_PREFIX]):
         return f"{prefix}*"
-    return _text(metadata, "name") or "(unnamed)"
+    return name or "(unnamed)"
+
+
+def _is_random(name: str, prefix: str) -> bool:
+    """Whether the name was generated from the prefix, or will be."""
+    suffix = _SUFFIX.fullmatch(name.removeprefix(prefix))
+    return not name or (name.startswith(prefix) and suffix is not None)
 
 
 def _user(info: Any) -> User:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.engines.python import controllers
 from fairlead.engines.python.api import Request, get
 from fairlead.policy import tables
 from fairlead.policy.instances import NAME_LABEL, Instance
@@ -39,10 +40,15 @@ class Table:
         """
         concerned, unclear = set(), set()
         table = self._refusals if storing else self._requests
-        for name, selectors in table.get(request.operation, {}).get(_path(request), {}).items():
+        table_of_operation = table.get(request.operation, {})
+        owner = controllers.owner(request)
+        for name, selectors in table_of_operation.get(_path(request), {}).items():
             if name not in names or self._is_exempt(name, request):
                 continue
-            answers = [selects(selector, request) for selector in selectors]
+            by_owner = [] if storing else table_of_operation.get(owner or "", {}).get(name, [])
+            answers = [
+                selects(selector, request) for selector in selectors if selector not in by_owner
+            ]
             if any(answers):
                 concerned.add(name)
             elif None in answers:

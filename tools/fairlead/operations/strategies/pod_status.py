@@ -45,7 +45,7 @@ def describe(
     token = credentials.token if credentials else None
     by_opa = cluster.sidecar.engine == OPA_ENGINE
     states = [deployed_state.served(opa, token) for opa in cluster.opas()]
-    sidecars = [deployed_state.report(sidecar) for sidecar in cluster.sidecars()]
+    sidecars = [deployed_state.report(sidecar, "leftOut") for sidecar in cluster.sidecars()]
     access = transient_access.controllers(cluster)
     if by_opa:
         loaded = _loaded(objects, config_map, states)

@@ -80,6 +80,7 @@ class _Worker:
         self._deployed = None if settings else Deployed(kubeconfig, self._report)
         self._namespaces = Namespaces(kubeconfig)
         self._reports = Reports(folder)
+        self._in_hand = bodies.Budget()
         self._stop = Event()
 
     @property
@@ -137,10 +138,13 @@ class _Worker:
         if intent and not names:
             return _json(404, {"error": f"no policy {intent} is in force"}, _CLOSE)
         try:
-            review = await bodies.read(request)
+            async with self._in_hand.read(request) as review:
+                return await self._answer(policies, names, review)
         except UnreadableError as error:
             metrics.UNREADABLE.labels(error.status).inc()
             return _json(error.status, {"error": str(error)}, _CLOSE)
+
+    async def _answer(self, policies: Policies, names: Collection[str], review: Any) -> Response:
         with metrics.SECONDS.time():
             try:
                 labels = await self._labels(policies, review, names)

@@ -7,16 +7,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairlead.common.errors import FairleadError
 from fairlead.opa.containers import DRAIN
+from fairlead.sync import connection_limits
 from fairlead.sync.server_certificates import Certificate
 
 HEAD = 16 * 1024
@@ -24,7 +27,7 @@ HEAD = 16 * 1024
 GRACE = 10
 """Seconds for the answers to requests that have arrived when a server is told to end."""
 PATIENCE = 5.0
-"""Seconds for a request line with its headers."""
+"""Seconds for a handshake, and for a request line with its headers."""
 
 
 def configured(
@@ -36,14 +39,14 @@ def configured(
     log_level: str,
     **options: Any,
 ) -> uvicorn.Config:
-    """How uvicorn serves the ASGI `application` with this certificate. It has at most so many
-    `connections`; more get 503.
+    """How uvicorn serves the ASGI `application` with this certificate. It has fewer `connections`
+    than that: another one takes the place of the oldest one of the address with the most.
     """
     return uvicorn.Config(
         application,
         lifespan="on",
-        loop="asyncio",
-        http=_PatientHttp,
+        loop=f"{__name__}:PatientLoop",
+        http=_LimitedHttp,
         ws="none",
         access_log=False,
         server_header=False,
@@ -96,16 +99,46 @@ class _Tls:
         return context
 
 
-class _PatientHttp(H11Protocol):
-    """Closes a connection whose client does not send the head of a request in time. uvicorn itself
-    limits only the time between requests.
+class PatientLoop(asyncio.SelectorEventLoop):
+    """An event loop whose servers give up on clients that do not finish the handshake of TLS. By
+    default, it has a minute.
+    """
+
+    async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
+        """As that of asyncio."""
+        return await super().create_server(*args, ssl_handshake_timeout=PATIENCE, **kwargs)
+
+
+class _LimitedHttp(H11Protocol):
+    """Closes a connection whose client does not send the head of a request in time: uvicorn itself
+    limits only the time between requests. Of too many connections, the address with the most loses
+    its oldest one, so that no address keeps another from its first one; uvicorn itself would refuse
+    whoever comes last.
     """
 
     _end: asyncio.TimerHandle | None = None
+    source = ""
+    """The client; see connection_limits.source."""
+    opened = 0.0
+    """When it was opened, by the clock of the loop."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.source = connection_limits.source(self.client[0]) if self.client else ""
+        self.opened = self.loop.time()
+        most = self.config.limit_concurrency
+        if most is not None and len(self.connections) >= most:
+            self._make_room()
         self._await_head()
+
+    def _make_room(self) -> None:
+        connections = cast("set[_LimitedHttp]", self.connections)
+        counts = Counter(connection.source for connection in connections)
+        largest = max(counts, key=lambda source: (counts[source], source == self.source))
+        of_largest = (connection for connection in connections if connection.source == largest)
+        victim = self if largest == self.source else min(of_largest, key=attrgetter("opened"))
+        self.connections.discard(victim)
+        victim.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -11,13 +11,17 @@ from typing import Any
 from fairlead.common.errors import FairleadError
 from fairlead.engines.python.serving.metrics import WATCHED
 from fairlead.kube import live_namespaces
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.clients import BRIEF, MOST, SMALL_PAGE, Objects
 from fairlead.sync.desired import Source
 from fairlead.sync.watches import Watch
 
 log = logging.getLogger(__name__)
 
 Labels = Mapping[str, str]
+
+_LARGEST = 4096
+"""Characters of a namespace's labels that are kept. Users may write a megabyte: such labels are
+looked up whenever they are asked for."""
 
 
 class Namespaces:
@@ -26,10 +30,8 @@ class Namespaces:
     def __init__(self, kubeconfig: Path | None) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod. Raises UsageError."""
         self._labels: dict[str, Labels] = {}
-        self._api = Objects(kubeconfig, timeout=BRIEF)
-        self._watch = Watch(
-            Objects(kubeconfig, timeout=BRIEF), Source("namespaces"), {}, self, WATCHED
-        )
+        self._api = Objects(kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
+        self._watch = Watch(self._api, Source("namespaces"), {}, self, WATCHED)
 
     def start(self, stop: Event) -> None:
         """Begin to watch, in a thread of its own, until `stop` is set."""
@@ -58,12 +60,12 @@ class Namespaces:
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
         """Take a complete list."""
-        self._labels = dict(map(_read, objects))
+        self._labels = {name: labels for name, labels in map(_read, objects) if _is_kept(labels)}
 
     def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
         """Take one event."""
         name, labels = _read(value)
-        if removed:
+        if removed or not _is_kept(labels):
             self._labels.pop(name, None)
         else:
             self._labels[name] = labels
@@ -72,6 +74,10 @@ class Namespaces:
 def _read(namespace: Mapping[str, Any]) -> tuple[str, Labels]:
     metadata = namespace["metadata"]
     return metadata["name"], metadata.get("labels") or {}
+
+
+def _is_kept(labels: Labels) -> bool:
+    return sum(len(key) + len(value) for key, value in labels.items()) <= _LARGEST
 
 
 def _nothing() -> None:

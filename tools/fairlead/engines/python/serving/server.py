@@ -18,8 +18,8 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from fairlead.sync.server_certificates import Certificate
 
-CONNECTIONS = 512
-"""The most connections of one worker; more get 503."""
+CONNECTIONS = 256
+"""One worker has fewer connections. Each has buffers of up to 0.4 MiB."""
 _HUNG = 20
 """Seconds after which a worker that does not answer its parent is replaced. It answers only once it
 has imported everything, which takes its time on a busy machine."""

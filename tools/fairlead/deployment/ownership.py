@@ -1,0 +1,93 @@
+"""Which objects of a cluster Fairlead made.
+
+Three marks say so, and one of them is enough, since each gets lost: API servers drop
+metadata.managedFields on demand, backups restore objects without it and with another uid, and other
+tools remove labels. `fairlead deploy` brings all three back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairlead.deployment.names import HISTORY, NAMESPACE, PART_OF, POLICIES, WEBHOOKS
+from fairlead.kube.stored_fields import FIELD_MANAGER
+
+if TYPE_CHECKING:
+    from fairlead.kube import clients
+
+RECORD = "fairlead-objects"
+"""The ConfigMap with the uids of what the last deployment applied."""
+_KEY = "uids"
+
+
+def labels(of_template: Mapping[str, str] | None) -> dict[str, str]:
+    """The labels of an object that Fairlead makes: those of its template, and its mark."""
+    return {PART_OF: "fairlead", **(of_template or {})}
+
+
+def is_ours(
+    kind: str,
+    manifest: Mapping[str, Any],
+    *,
+    uids: Collection[str] = (),
+    manager: str = FIELD_MANAGER,
+) -> bool:
+    """Whether Fairlead made this object: by its field manager, its label or its uid. Some are known
+    by name as well: a webhook configuration, because one that is forgotten refuses all pods, and
+    the history and the record of uids, which no record has.
+
+    Whoever may write an object can mark it. So ask only about what tenants cannot write: what is in
+    the namespace `fairlead`, and, of kinds without namespaces, what is_named_ours.
+    """
+    metadata = manifest["metadata"]
+    return (
+        is_labelled(manifest)
+        or metadata.get("uid") in uids
+        or _is_known_by_name(kind, metadata["name"])
+        or is_applied_by(manager, manifest)
+    )
+
+
+def _is_known_by_name(kind: str, name: str) -> bool:
+    if kind == "ConfigMap":
+        return name in (HISTORY, RECORD) or name.startswith(f"{POLICIES}-")
+    return kind.endswith("WebhookConfiguration") and name == WEBHOOKS
+
+
+def is_labelled(manifest: Mapping[str, Any]) -> bool:
+    """Whether the object has Fairlead's label."""
+    return (manifest["metadata"].get("labels") or {}).get(PART_OF) == "fairlead"
+
+
+def is_applied_by(manager: str, manifest: Mapping[str, Any]) -> bool:
+    """Whether this field manager applied the object."""
+    return any(
+        (entry.get("manager"), entry.get("operation")) == (manager, "Apply")
+        for entry in manifest["metadata"].get("managedFields") or ()
+    )
+
+
+def is_named_ours(manifest: Mapping[str, Any]) -> bool:
+    """Whether an object without a namespace has a name that Fairlead gives."""
+    name = str(manifest["metadata"]["name"])
+    return (
+        name == "fairlead"
+        or name.startswith(("fairlead-", "fairlead."))
+        or name.endswith(".fairlead.dev")
+    )
+
+
+def record(objects: clients.Objects, uids: Iterable[str]) -> None:
+    """Write down the uids of all objects of a deployment. Raises ApiServerError."""
+    metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": labels(None)}
+    data = {_KEY: "\n".join(sorted(uids))}
+    objects.apply_whole(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    )
+
+
+def recorded(objects: clients.Objects) -> frozenset[str]:
+    """The uids that the last deployment wrote down; none if that is gone. Raises ApiServerError."""
+    config_map = objects.get("v1", "ConfigMap", RECORD, NAMESPACE) or {}
+    return frozenset((config_map.get("data") or {}).get(_KEY, "").split())
