@@ -186,7 +186,7 @@ def test_what_is_said_to_be_asked_is_asked(
         Row("an object without a webhook", False, config("g", mapped, "nobody")),
         Row("a deployment", True, deployment),
         Row("its labels", False, deployment, "UPDATE", labelled),
-        Row("one of a controller", False, owned),
+        Row("one of a controller", True, owned),
         Row("one of another namespace", False, workload("Deployment", "j", free)),
         Row("a daemon set", True, workload("DaemonSet", "k", mapped)),
         Row("one where no pool is", False, workload("DaemonSet", "l", free)),

@@ -104,5 +104,5 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
 
 def test_the_api_server_takes_the_committed_base(objects: clients.Objects) -> None:
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(COMMITTED)]
-    assert len(taken) == 38
+    assert len(taken) == 36
     assert "Secret" not in taken

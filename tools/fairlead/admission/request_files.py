@@ -114,7 +114,8 @@ def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
     if live:
         return f'the cluster has no namespace "{name}"'
     return (
-        f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, or --live'
+        f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, '
+        "its manifest to the files, or --live"
     )
 
 

@@ -92,8 +92,8 @@ yes = click.option(
 sidecar = click.option(
     "--sidecar",
     type=click.Choice(BESIDE_OPA),
-    help="What keeps OPA current.  [default: the deployed one; in a new deployment sync (embedded) "
-    "or kube-mgmt (others)]",
+    help="What keeps OPA current.  [default: the deployed one; in a new deployment sync, or "
+    "kube-mgmt in a KIND cluster]",
 )
 
 

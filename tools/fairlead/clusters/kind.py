@@ -23,6 +23,7 @@ from fairlead.clusters.remote import RemoteCluster
 from fairlead.common import atomic_files, locks, paths, waiting
 from fairlead.common.errors import FairleadError, InputError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment import sidecars
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.kube import clients
 from fairlead.programs import docker, images, kind, toolchain
@@ -45,6 +46,8 @@ class KindCluster(RemoteCluster):
     """The KIND cluster `name`, whether it exists or not; `path` holds what this checkout
     knows about it.
     """
+
+    usual = sidecars.DEFAULT_KIND
 
     def __init__(self, name: str) -> None:
         if not _NAME.fullmatch(name):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fairlead.deployment.names import HISTORY, NAMESPACE, PART_OF, POLICIES, WEBHOOKS
+from fairlead.deployment.names import HISTORY, NAMESPACE, PART_OF, POLICIES
 from fairlead.kube.stored_fields import FIELD_MANAGER
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 RECORD = "fairlead-objects"
 """The ConfigMap with the uids of what the last deployment applied."""
 _KEY = "uids"
+_MOST = 5_000
+"""The number of uids that are kept, the newest: those of a deployment are about 50."""
+_ENFORCING = ("WebhookConfiguration", "AdmissionPolicy", "AdmissionPolicyBinding")
+"""How the kinds end by which API servers refuse requests."""
 
 
 def labels(of_template: Mapping[str, str] | None) -> dict[str, str]:
@@ -34,8 +38,8 @@ def is_ours(
     manager: str = FIELD_MANAGER,
 ) -> bool:
     """Whether Fairlead made this object: by its field manager, its label or its uid. Some are known
-    by name as well: a webhook configuration, because one that is forgotten refuses all pods, and
-    the history and the record of uids, which no record has.
+    by name as well: webhooks and admission policies, because those that are forgotten refuse pods,
+    and the history and the record of uids, which no record has.
 
     Whoever may write an object can mark it. So ask only about what tenants cannot write: what is in
     the namespace `fairlead`, and, of kinds without namespaces, what is_named_ours.
@@ -44,15 +48,16 @@ def is_ours(
     return (
         is_labelled(manifest)
         or metadata.get("uid") in uids
-        or _is_known_by_name(kind, metadata["name"])
+        or _is_known_by_name(kind, manifest)
         or is_applied_by(manager, manifest)
     )
 
 
-def _is_known_by_name(kind: str, name: str) -> bool:
+def _is_known_by_name(kind: str, manifest: Mapping[str, Any]) -> bool:
     if kind == "ConfigMap":
+        name = manifest["metadata"]["name"]
         return name in (HISTORY, RECORD) or name.startswith(f"{POLICIES}-")
-    return kind.endswith("WebhookConfiguration") and name == WEBHOOKS
+    return kind.endswith(_ENFORCING) and is_named_ours(manifest)
 
 
 def is_labelled(manifest: Mapping[str, Any]) -> bool:
@@ -79,15 +84,18 @@ def is_named_ours(manifest: Mapping[str, Any]) -> bool:
 
 
 def record(objects: clients.Objects, uids: Iterable[str]) -> None:
-    """Write down the uids of all objects of a deployment. Raises ApiServerError."""
+    """Write down the uids of what a deployment applied, beside the earlier ones: their objects may
+    still be there. Raises ApiServerError.
+    """
     metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": labels(None)}
-    data = {_KEY: "\n".join(sorted(uids))}
+    newest = list(dict.fromkeys([*recorded(objects), *uids]))[-_MOST:]
+    data = {_KEY: "\n".join(newest)}
     objects.apply_whole(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     )
 
 
-def recorded(objects: clients.Objects) -> frozenset[str]:
-    """The uids that the last deployment wrote down; none if that is gone. Raises ApiServerError."""
+def recorded(objects: clients.Objects) -> tuple[str, ...]:
+    """The uids that deployments wrote down; none if the record is gone. Raises ApiServerError."""
     config_map = objects.get("v1", "ConfigMap", RECORD, NAMESPACE) or {}
-    return frozenset((config_map.get("data") or {}).get(_KEY, "").split())
+    return tuple((config_map.get("data") or {}).get(_KEY, "").split())

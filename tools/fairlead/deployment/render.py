@@ -36,7 +36,7 @@ def render(
     renew: bool = False,
     progress: Progress,
 ) -> Rendered:
-    """All objects, for a cluster that reaches OPA by its Service; kube-mgmt is the default sidecar.
+    """All objects, for a cluster that reaches OPA by its Service; sync is the default sidecar.
 
     With `secrets`, the Secrets are kept in that file instead (see secrets_file): the first call
     makes them, later calls read them, and `renew` replaces them.

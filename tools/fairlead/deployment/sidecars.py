@@ -325,9 +325,8 @@ SERVE = SIDECARS[Serve.name]
 BESIDE_OPA = tuple(name for name, sidecar in SIDECARS.items() if sidecar.engine == OPA_ENGINE)
 """The names of those that stand beside OPA."""
 
-DEFAULT = KUBE_MGMT
-"""The sidecar of KIND clusters, existing clusters and rendered files, unless one is chosen. An
+DEFAULT = SYNC
+"""The sidecar of rendered files and of all clusters except KIND's, unless one is chosen. An
 existing deployment keeps its own."""
-DEFAULT_EMBEDDED = SYNC
-"""The sidecar of an embedded cluster, unless one is chosen. It is part of Fairlead, so nothing has
-to be installed."""
+DEFAULT_KIND = KUBE_MGMT
+"""The sidecar of KIND clusters, unless one is chosen."""

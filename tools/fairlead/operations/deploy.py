@@ -79,8 +79,17 @@ def deploy(
     sentences = (*result.warnings, *disable.read(operation.objects).sentences)
     for sentence in (*sentences, *policies.settings.remarks()):
         progress.warn(sentence)
+    if strategy.engine == OPA_ENGINE and sidecar is None:
+        _tell_what_stays(cluster, progress)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return result.states
+
+
+def _tell_what_stays(cluster: Cluster, progress: Progress) -> None:
+    """Say that another sidecar than the usual one was deployed and stays."""
+    deployed, usual = cluster.sidecar.name, cluster.usual.name
+    if deployed != usual:
+        progress.finish("sidecar", f"stays {deployed}, as deployed: --sidecar {usual} changes it")
 
 
 def _strategy(operation: Operation, engine: str | None, sidecar: str | None) -> Strategy:

@@ -188,9 +188,9 @@ def is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         return False
     owned = next(
         (
-            entry["fieldsV1"].get("f:metadata", {})
+            entry.get("fieldsV1", {}).get("f:metadata", {})
             for entry in live["metadata"].get("managedFields") or ()
-            if (entry["manager"], entry["operation"]) == (clients.FIELD_MANAGER, "Apply")
+            if (entry.get("manager"), entry.get("operation")) == (clients.FIELD_MANAGER, "Apply")
         ),
         None,
     )

@@ -49,8 +49,8 @@ def push(
     With `restart`, every OPA and its sidecar is restarted afterwards, which removes modules that
     OPA would keep. Returns {revision, previous, entry, opa: [{url, revision}], warnings}: `entry`
     is the number of the new entry in the history, with `message`, or None if policies and settings
-    were in force already; the warnings name packages that no decision uses, and webhooks that are
-    missing or changed.
+    were in force already; the warnings name policies that are no longer in force,
+    packages that no decision uses, and webhooks that are missing or changed.
 
     Raises FairleadError if a check or a test fails (nothing was changed), or if the engine does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
@@ -66,6 +66,8 @@ def push(
             deployed = require_deployed(operation)
             warnings = _warnings(operation, strategy, policies, deployed)
             new = strategy.render(policies)
+            former = strategy.read(_previous(operation, deployed)).policies
+        warnings += dropped(former, policies)
         result = bring(operation, strategy, new, deployed, Change("push", message))
     return {**result, "warnings": [*warnings, *result["warnings"]]}
 
@@ -122,6 +124,17 @@ def _warnings(
     new = json.loads(json.dumps(policies.settings.deployed_document()))
     _require_same_deployment(deployed, new)
     return warnings
+
+
+def dropped(former: PolicySet, new: PolicySet) -> list[str]:
+    """A sentence for each policy that is in force in the cluster and will be no more."""
+    kept = {instance.name for instance in new.active}
+    return [
+        f"{instance.name} was in force and is no more: these policies and settings do not have it; "
+        "if that is a mistake, run `fairlead rollback`"
+        for instance in former.active
+        if instance.name not in kept
+    ]
 
 
 def unused_packages(policies: PolicySet, objects: clients.Objects, progress: Progress) -> list[str]:

@@ -113,7 +113,7 @@ def _programs(engine: str, sidecar: str | None) -> tuple[str, ...]:
         return ()
     if engine == PYTHON_ENGINE:
         return ("opa",)  # it stages the policies
-    sidecars.SIDECARS[sidecar or sidecars.DEFAULT_EMBEDDED.name].command()
+    sidecars.SIDECARS[sidecar or sidecars.DEFAULT.name].command()
     return ("opa", toolchain.PROXY)
 
 

@@ -69,6 +69,7 @@ class Host:
 def is_ours(live: Mapping[str, Any]) -> bool:
     """Whether `fairlead place` made an object that the API server has. All others are left alone.
 
-    A tenant can mark a policy of a namespace of his: `place` then writes there what it decided.
+    A tenant can mark a policy in a namespace of his: `place` then writes there what it decided, or
+    deletes it. He can do both himself.
     """
     return ownership.is_ours(live.get("kind", ""), live, manager=FIELD_MANAGER)

@@ -20,6 +20,7 @@ from fairlead.settings.images import overridden
 from fairlead.settings.models import IntentSettings, Settings
 
 FILE = "fairlead.yaml"
+_VARIABLE = "FAIRLEAD_SETTINGS"
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,38 @@ def find(path: Path | None) -> Path | None:
     """The file in force: `path`, that of FAIRLEAD_SETTINGS, fairlead.yaml of the working directory
     or that of the checkout; None if there is none.
     """
-    if path is None and (variable := os.environ.get("FAIRLEAD_SETTINGS")):
+    if path is None and (variable := os.environ.get(_VARIABLE)):
         path = Path(variable)
     if path is not None:
         return path
     places = (Path.cwd() / FILE, paths.root() / FILE)
     return next((candidate for candidate in places if candidate.exists()), None)
+
+
+def require_own(manifests: Iterable[Path], path: Path | None) -> None:
+    """Raises UsageError if nobody named the file in force, and the folder of manifests, or one
+    above it in the same Git repository, has another fairlead.yaml.
+    """
+    if path is not None or os.environ.get(_VARIABLE):
+        return
+    in_force = find(None)
+    for path in manifests:
+        own = next((file for folder in _within(path) if (file := folder / FILE).is_file()), None)
+        if own is not None and (in_force is None or not own.samefile(in_force)):
+            shown = paths.shown(own)
+            raise UsageError(
+                f"{shown} is the settings file beside these manifests, but "
+                f"{paths.shown(in_force) if in_force else 'no settings file'} is in force: add "
+                f"--settings {shown}"
+            )
+
+
+def _within(path: Path) -> Iterator[Path]:
+    """The folder of a path, and those above it up to the one of its Git repository."""
+    folder = path.absolute() if path.is_dir() else path.absolute().parent
+    above = [folder, *folder.parents]
+    root = next((each for each in above if (each / ".git").exists()), folder)
+    yield from above[: above.index(root) + 1]
 
 
 def load(path: Path | None = None, rules: Rules = _none) -> Settings:

@@ -135,7 +135,8 @@ def test_a_namespace_that_nothing_is_said_of_is_unknown(pod: Path) -> None:
     assert data["allowed"] is False
     assert 'namespace "payments" is not known' in data["message"]
     assert data["explanation"] == [
-        'no labels of namespace "payments" were given: add --namespace-labels KEY=VALUE, or --live'
+        'no labels of namespace "payments" were given: add --namespace-labels KEY=VALUE, '
+        "its manifest to the files, or --live"
     ]
 
 
@@ -319,7 +320,8 @@ def test_nobody_is_told_to_wait_for_a_file(tmp_path: Path) -> None:
     assert data["allowed"] is False
     assert 'pod "web": namespace "payments" is not known' in data["message"].split("; ")
     assert data["explanation"] == [
-        'no labels of namespace "payments" were given: add --namespace-labels KEY=VALUE, or --live'
+        'no labels of namespace "payments" were given: add --namespace-labels KEY=VALUE, '
+        "its manifest to the files, or --live"
     ]
 
 

@@ -19,7 +19,7 @@ from fairlead.admission import batch, gate
 from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
-from fairlead.common.errors import InputError
+from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
@@ -277,7 +277,10 @@ def test_an_unknown_namespace_is_refused_and_told(tmp_path: Path) -> None:
     assert data["objects"][0]["findings"][0]["message"].endswith(advice)
     assert result.stderr.splitlines()[-1] == f"warning: {advice}"
     unmapped = run(tmp_path, "--fail-on", "refused", "--namespace-labels", "")
-    assert (unmapped.return_value, unmapped.stderr) == (0, "intents: node-pool\n")
+    assert (unmapped.return_value, unmapped.stderr) == (
+        0,
+        "settings: none, so the defaults\nintents: node-pool\n",
+    )
 
 
 def test_an_unknown_namespace_is_told_for_the_kinds_of_a_users_policy(tmp_path: Path) -> None:
@@ -407,3 +410,21 @@ def test_nobody_is_told_to_wait_for_a_file(tmp_path: Path) -> None:
         'pod "web": the labels of namespace "shop" are not known: name the file with its '
         "manifest, too, or add --namespace-labels or --live"
     )
+
+
+def test_the_settings_file_beside_the_manifests_has_to_be_in_force(
+    manifests: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
+    (repository / ".git").mkdir(parents=True)
+    elsewhere.mkdir()
+    shutil.copytree(manifests, repository / "apps")
+    settings = repository / "fairlead.yaml"
+    settings.write_text("contact: the platform team\n")
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(UsageError, match="but no settings file is in force: add --settings") as why:
+        run(repository / "apps", "--fail-on", "refused")
+    assert str(why.value).startswith(f"{settings} is the settings file beside these manifests")
+    assert run(repository / "apps", "--settings", settings, "-o", "json").return_value == 0
+    monkeypatch.chdir(repository)
+    assert "settings: fairlead.yaml" in run("apps", "-o", "json").stderr

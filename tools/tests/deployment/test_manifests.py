@@ -62,7 +62,7 @@ def test_the_output_of_render_is_what_kubectl_reads() -> None:
     assert (kinds[0], kinds[-1], kinds.count("Deployment")) == (
         "Namespace",
         "ValidatingWebhookConfiguration",
-        2,
+        1,
     )
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
     staged = staging.stage(PolicySet.load(Settings()).bundle, Progress())
@@ -70,11 +70,9 @@ def test_the_output_of_render_is_what_kubectl_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "chosen"), [(None, "kube-mgmt"), ("kube-mgmt", "kube-mgmt"), ("sync", "sync")]
+    ("named", "chosen"), [(None, "sync"), ("kube-mgmt", "kube-mgmt"), ("sync", "sync")]
 )
-def test_where_images_can_be_pulled_kube_mgmt_is_the_default(
-    named: str | None, chosen: str
-) -> None:
+def test_the_default_sidecar_of_rendered_files_is_sync(named: str | None, chosen: str) -> None:
     documents = yaml.safe_load_all(
         manifests.to_yaml(
             render_output.render(

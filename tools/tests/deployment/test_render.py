@@ -338,7 +338,7 @@ def test_a_file_that_is_somebody_elses_stops_all_of_it(tmp_path: Path, name: str
 
 def test_what_is_no_longer_rendered_goes_and_what_is_somebody_elses_stays(tmp_path: Path) -> None:
     base, secrets = tmp_path / "base", tmp_path / "secrets.yaml"
-    written(base, secrets=secrets)
+    written(base, secrets=secrets, sidecar="kube-mgmt")
     made = (base / "10-namespace.yaml").read_text()
     (base / "15-gone.yaml").write_text(made)
     (base / "mine.yaml").write_text("mine: true\n")
@@ -359,10 +359,10 @@ def test_the_overlays_kustomization_can_be_taken_over(tmp_path: Path) -> None:
         tmp_path / "secrets.yaml",
         tmp_path / "kustomization.yaml",
     )
-    written(base, secrets=secrets)
+    written(base, secrets=secrets, sidecar="kube-mgmt")
     text = at.read_text().partition("\n")[2].replace("secrets.yaml", "sealed.yaml")
     at.write_text(text)
-    again = written(base, secrets=secrets, renew=True)
+    again = written(base, secrets=secrets, renew=True, sidecar="kube-mgmt")
     assert at.read_text() == text
     assert again.states[at] == "kept"
     assert again.states[tmp_path / "trust.yaml"] == "written"
@@ -389,3 +389,10 @@ def test_results_are_told_as_rows(tmp_path: Path) -> None:
     assert {Path(row["file"]) for row in json.loads(done.stdout)} == set(tmp_path.iterdir())
     kinds = [row["kind"] for row in json.loads(fairlead("render", "-o", "json").stdout)]
     assert kinds == [row["kind"] for row in yaml.safe_load_all(fairlead("render").stdout)]
+
+
+@pytest.mark.parametrize("named", [(), ("--sidecar", "sync")])
+def test_a_sidecar_that_nobody_named_is_told(named: tuple[str, ...]) -> None:
+    done = fairlead("render", *named)
+    note = "the sidecar is sync: if yours is kube-mgmt, keep it by --sidecar kube-mgmt"
+    assert (note in done.stderr) == (not named)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from fairlead.cli.operations import push as push_command
 from fairlead.operations import push
 
 
@@ -64,3 +65,23 @@ def test_each_change_of_a_policy_or_of_the_settings_is_noticed_once(
     (tmp_path / "unwatched.yaml").write_text("contact: nobody\n")
     with pytest.raises(_StillWatchingError):
         noticed()
+
+
+def test_ctrl_c_between_two_pushes_ends_the_watch_without_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def changes() -> Iterator[None]:
+        yield
+        raise KeyboardInterrupt
+
+    assert len(list(push_command._until_stopped(changes()))) == 1
+    assert capsys.readouterr().err == "stopped watching\n"
+
+
+def test_ctrl_c_in_a_push_is_an_error() -> None:
+    def push_once() -> None:
+        for _ in push_command._until_stopped(iter([None])):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        push_once()

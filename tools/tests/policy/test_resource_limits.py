@@ -25,6 +25,7 @@ MODULES = {
         "lib/resources/resources.rego",
         "lib/pod_specs/pod_specs.rego",
         "lib/quantities/quantities.rego",
+        "lib/templates/templates.rego",
         "resource_limits/resource_limits.rego",
         "review/review.rego",
         "settings.rego",

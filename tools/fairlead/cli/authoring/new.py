@@ -30,8 +30,9 @@ def command() -> None:
 def policy(name: str, folder: Path | None, settings_file: Path | None, output: str) -> None:
     """Write the policy NAME: a folder with its Rego, a test and cases.
 
-    NAME is the intent, in lower-case words joined by '-'. Then replace the example. Without
-    --folder, and if the settings name no folder of policies, it becomes one of the project's own.
+    NAME is the intent, in lower-case words joined by '-'. Then replace the example. The folder
+    is by default the first of `policies` in fairlead.yaml; without one, Fairlead's own, which is
+    for contributors.
     """
     settings = options.load(settings_file)
     first = next(map(Path, settings.policies), policy_files.builtin())

@@ -9,6 +9,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
+from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.operations import up
 
@@ -30,5 +31,10 @@ def command(target: registry.Target) -> None:
                 "`fairlead up` did not start this cluster: run `fairlead uninstall` to remove "
                 "Fairlead from it"
             )
-    name = cluster.name
-    out.note(f"{name} was removed" if ended else f"there is no cluster {name!r}: nothing to do")
+    if ended:
+        out.note(f"{cluster.name} was removed")
+        return
+    out.note(
+        f"there is no cluster {cluster.name!r} in {paths.shown(cluster.path.parent)}: nothing to "
+        "do. Another installation of Fairlead ends its clusters itself"
+    )

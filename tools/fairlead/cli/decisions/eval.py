@@ -19,6 +19,7 @@ from fairlead.clusters import registry
 from fairlead.common import yaml_files, yaml_texts
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
+from fairlead.policy import fairlead_yaml
 
 
 def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
@@ -104,6 +105,10 @@ def command(
         if path != yaml_files.STDIN and not path.exists():
             yaml_files.read_text(path)  # raises: a name that is wrong is no finding
     labels = None if namespace_labels is None else evaluate.parse_labels(namespace_labels)
+    is_gate = fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS
+    if is_gate:
+        files = [path for path in paths if path != yaml_files.STDIN]
+        fairlead_yaml.require_own(files, settings_file)
     policies = options.load_policies(settings_file, policies_folder)
     cluster = registry.find(target) if live else None
     arguments: dict[str, Any] = {
@@ -115,7 +120,9 @@ def command(
         "operation": operation,
         "kinds": cluster.objects().kinds() if cluster else (),
     }
-    if fail_on or len(paths) > 1 or paths[0].is_dir() or output in gate_report.FORMATS:
+    if is_gate:
+        if fairlead_yaml.find(settings_file) is None:
+            out.note("settings: none, so the defaults")
         with out.progress() as progress:
             report = gate.check(
                 paths, fail_on=fail_on, exclude=exclude, progress=progress, **arguments

@@ -4,6 +4,7 @@ serves them."""
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,22 @@ def command(
     file = settings_now() or Path.cwd() / fairlead_yaml.FILE
     watched = [paths.shown(path) for path in (*folders, file)]
     out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
-    for _ in push.changes(folders_now, settings_now, lambda: time.sleep(_LOOK)):
+    for _ in _until_stopped(push.changes(folders_now, settings_now, lambda: time.sleep(_LOOK))):
         try:
             _push(cluster, settings_file, policies_folder, restart, message, output)
         except FairleadError as error:
             out.error(str(error))
+
+
+def _until_stopped(changes: Iterator[None]) -> Iterator[None]:
+    """The changes until Ctrl-C. It ends the watch between two pushes, and is an error in a push."""
+    while True:
+        try:
+            next(changes)
+        except KeyboardInterrupt:
+            out.note("stopped watching")
+            return
+        yield
 
 
 def _push(

@@ -14,11 +14,17 @@ from fairlead.common.errors import UsageError
 from fairlead.deployment import kustomize, manifests
 from fairlead.deployment import render as library
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
+from fairlead.deployment.sidecars import DEFAULT, KUBE_MGMT
 from fairlead.engines.base import UnsupportedSettings
 from fairlead.opa import bundle_files
 from fairlead.operations import strategies
 from fairlead.operations.strategies import python
 from fairlead.policy import fairlead_yaml
+
+_UNNAMED = (
+    f"the sidecar is {DEFAULT.name}: if yours is {KUBE_MGMT.name}, keep it by "
+    f"--sidecar {KUBE_MGMT.name}"
+)
 
 
 @click.command()
@@ -84,6 +90,7 @@ def command(
             raise fairlead_yaml.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
+    unnamed = () if sidecar else (_UNNAMED,)
     if base is None:
         with out.progress() as progress:
             rendered = library.render(
@@ -93,7 +100,7 @@ def command(
                 renew=renew,
                 progress=progress,
             )
-        _print_notes(rendered.notes)
+        _print_notes((*rendered.notes, *unnamed))
         out.emit(
             rendered.objects,
             output,
@@ -109,7 +116,7 @@ def command(
             renew=renew,
             progress=progress,
         )
-    _print_notes(result.notes)
+    _print_notes((*result.notes, *unnamed))
     rows = [{"file": str(path), "state": state} for path, state in result.states.items()]
     out.emit(rows, output, out.rows(None, ("file", "state"), rows))
 

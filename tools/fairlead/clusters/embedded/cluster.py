@@ -59,7 +59,7 @@ class EmbeddedCluster(RememberingCluster):
     """
 
     examined = False
-    usual = sidecars.DEFAULT_EMBEDDED
+    usual = sidecars.DEFAULT
 
     def webhook_url(self, sidecar: Sidecar) -> str:
         """The URL of the proxy, of the balancer if there are several OPAs, or of the server in

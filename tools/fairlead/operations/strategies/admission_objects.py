@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fairlead.deployment import ownership
 from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF, PLACEMENT_POLICIES
 from fairlead.engines.live import custom_resources
 from fairlead.kube import clients
@@ -84,7 +85,7 @@ def superseded(objects: clients.Objects, new: Objects) -> Iterator[Key]:
 def _bound(objects: clients.Objects) -> Iterator[dict[str, Any]]:
     """What the bindings of the cluster name, as {kind, metadata: {name}}."""
     for kind in BINDINGS:
-        for item in _listed(objects, ADMISSION, kind, f"{PART_OF}=fairlead,{INTENT_LABEL}"):
+        for item in _of_intents(objects, kind):
             policy = kind.removesuffix("Binding")
             yield {"kind": policy, "metadata": {"name": item["spec"]["policyName"]}}
 
@@ -97,9 +98,20 @@ def other_keys(
     return [
         (ADMISSION, kind, name, None)
         for kind in kinds
-        for item in _listed(objects, ADMISSION, kind, f"{PART_OF}=fairlead,{INTENT_LABEL}")
+        for item in _of_intents(objects, kind)
         for name in [str(item["metadata"]["name"])]
-        if name.startswith(_PREFIX) and (kind, name) not in names
+        if (kind, name) not in names
+    ]
+
+
+def _of_intents(objects: clients.Objects, kind: str) -> list[dict[str, Any]]:
+    """Fairlead's objects of this kind that belong to intents, also if somebody took their labels
+    away.
+    """
+    return [
+        item
+        for item in _listed(objects, ADMISSION, kind)
+        if item["metadata"]["name"].startswith(_PREFIX) and ownership.is_ours(kind, item)
     ]
 
 
@@ -116,7 +128,9 @@ def _other_definitions(
             yield _EXTENSIONS, _DEFINITION, name, None
 
 
-def _listed(objects: clients.Objects, version: str, kind: str, labels: str) -> list[dict[str, Any]]:
+def _listed(
+    objects: clients.Objects, version: str, kind: str, labels: str | None = None
+) -> list[dict[str, Any]]:
     """The objects that the selector matches; none if the API server does not serve the kind, or
     does not let the user list it: such a user did not create one either.
     """
