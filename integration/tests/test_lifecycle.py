@@ -103,9 +103,9 @@ def test_up_status_logs_and_down(name: str) -> None:
     assert f"deploy: applied {len(json.loads(deployed.stdout))} objects (" in deployed.stderr
     assert fairlead("down", "--name", name).stderr == f"{name} was removed\n"
     assert processes(name) == []
-    told = fairlead("down", "--name", name).stderr
-    assert f"there is no cluster {name!r} in " in told
-    assert "nothing to do. Another installation of Fairlead ends its clusters itself" in told
+    message = fairlead("down", "--name", name).stderr
+    assert f"there is no cluster {name!r} in " in message
+    assert "nothing to do. Another installation of Fairlead ends its clusters itself" in message
     assert f"up --name {name}" in fairlead("status", "--name", name, code=2).stderr
 
 

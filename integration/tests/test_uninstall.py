@@ -125,15 +125,15 @@ def test_what_lost_its_marks_goes_too_or_is_taken_up_again(
     before = everything(foreign)
     fairlead(foreign, "deploy", "--sidecar", "sync", "--yes")
     made = everything(foreign) - before
-    kept = {each for each in made if each[0] not in ("Pod", "ReplicaSet", "Lease", "Namespace")}
-    unmarked(foreign, kept, labels)
+    lasting = {each for each in made if each[0] not in ("Pod", "ReplicaSet", "Lease", "Namespace")}
+    unmarked(foreign, lasting, labels)
     _, stderr = fairlead(foreign, "deploy", "--yes")
     webhooks = objects.get(ADMISSION, "ValidatingWebhookConfiguration", "fairlead")
     assert webhooks is not None
     assert ownership.is_applied_by(clients.FIELD_MANAGER, webhooks)
     assert ownership.is_labelled(webhooks)
     assert "was there before" not in stderr
-    unmarked(foreign, kept, labels)
+    unmarked(foreign, lasting, labels)
     fairlead(foreign, "uninstall")
     assert everything(foreign) == before
     objects.delete("v1", "ConfigMap", "look", "default")

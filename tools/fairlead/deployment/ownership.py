@@ -67,9 +67,20 @@ def is_labelled(manifest: Mapping[str, Any]) -> bool:
 
 def is_applied_by(manager: str, manifest: Mapping[str, Any]) -> bool:
     """Whether this field manager applied the object."""
-    return any(
-        (entry.get("manager"), entry.get("operation")) == (manager, "Apply")
-        for entry in manifest["metadata"].get("managedFields") or ()
+    return applied_fields(manager, manifest) is not None
+
+
+def applied_fields(manager: str, manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The fields that this field manager applied, as managedFields has them (`f:metadata`...); None
+    if it did not apply the object.
+    """
+    return next(
+        (
+            entry.get("fieldsV1", {})
+            for entry in manifest["metadata"].get("managedFields") or ()
+            if (entry.get("manager"), entry.get("operation")) == (manager, "Apply")
+        ),
+        None,
     )
 
 

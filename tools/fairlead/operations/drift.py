@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import disabled_objects, manifests
+from fairlead.deployment import disabled_objects, manifests, ownership
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     NAMESPACE,
@@ -186,16 +186,10 @@ def is_applied(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         return False
     if object_comparison.from_manifest(manifest, live, exactly=True):
         return False
-    owned = next(
-        (
-            entry.get("fieldsV1", {}).get("f:metadata", {})
-            for entry in live["metadata"].get("managedFields") or ()
-            if (entry.get("manager"), entry.get("operation")) == (clients.FIELD_MANAGER, "Apply")
-        ),
-        None,
-    )
-    if owned is None:
+    applied = ownership.applied_fields(clients.FIELD_MANAGER, live)
+    if applied is None:
         return False
+    owned = applied.get("f:metadata", {})
     return all(
         owned.get(f"f:{part}", {}).keys() - {"."}
         == {f"f:{key}" for key in manifest["metadata"].get(part) or {}}

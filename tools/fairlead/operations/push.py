@@ -66,9 +66,9 @@ def push(
             deployed = require_deployed(operation)
             warnings = _warnings(operation, strategy, policies, deployed)
             new = strategy.render(policies)
-            former = strategy.read(_previous(operation, deployed)).policies
-        warnings += dropped(former, policies)
-        result = bring(operation, strategy, new, deployed, Change("push", message))
+            former = strategy.read(previous(operation, deployed))
+        warnings += dropped(former.policies, policies)
+        result = bring(operation, strategy, new, deployed, former, Change("push", message))
     return {**result, "warnings": [*warnings, *result["warnings"]]}
 
 
@@ -77,12 +77,12 @@ def bring(
     strategy: Strategy,
     new: Revision,
     deployed: dict[str, Any],
+    former: Revision,
     change: Change,
 ) -> dict[str, Any]:
-    """Put `new` in force in place of the `deployed` ConfigMap, or put that back. Returns what
-    `push` does. Raises UsageError, FairleadError.
+    """Put `new` in force in place of the `deployed` ConfigMap, or put `former` back, which is the
+    revision of `previous`. Returns what `push` does. Raises UsageError, FairleadError.
     """
-    former = strategy.read(_previous(operation, deployed))
     if not change_steps.is_same(deployed, new):
         applying.require_acceptable(operation.objects, new.objects)
     result = change_steps.bring(operation, strategy, new, former, change)
@@ -189,7 +189,7 @@ def changes(
         wait()
 
 
-def _previous(operation: Operation, deployed: dict[str, Any]) -> dict[str, Any]:
+def previous(operation: Operation, deployed: dict[str, Any]) -> dict[str, Any]:
     """The ConfigMap to restore if a push fails: the last one in force, as somebody may have broken
     the deployed one.
     """

@@ -76,7 +76,8 @@ def rollback(
             manifest = _manifest(manifest, now, entry.settings)
         in_force = history.current(entries, deployed)
         change = Change("rollback", message, origin(entry))
-        result = push.bring(operation, strategy, strategy.read(manifest), deployed, change)
+        former = strategy.read(push.previous(operation, deployed))
+        result = push.bring(operation, strategy, strategy.read(manifest), deployed, former, change)
     unknown = (
         [
             f"the settings of {entry.title} are not kept: only those that are written in its "

@@ -65,11 +65,11 @@ def require_own(manifests: Iterable[Path], path: Path | None) -> None:
     for path in manifests:
         own = next((file for folder in _within(path) if (file := folder / FILE).is_file()), None)
         if own is not None and (in_force is None or not own.samefile(in_force)):
-            shown = paths.shown(own)
+            own_name = paths.shown(own)
             raise UsageError(
-                f"{shown} is the settings file beside these manifests, but "
+                f"{own_name} is the settings file beside these manifests, but "
                 f"{paths.shown(in_force) if in_force else 'no settings file'} is in force: add "
-                f"--settings {shown}"
+                f"--settings {own_name}"
             )
 
 
@@ -95,11 +95,11 @@ def read(path: Path | None = None, rules: Rules = _none) -> tuple[Settings, Poli
     InputError for what is wrong with the policies.
     """
     document = _document(path)
-    settings, found = _parsed(document) if document else (Settings(), [])
-    with _also(document, found):
+    settings, faults = _parsed(document) if document else (Settings(), [])
+    with _also(document, faults):
         policies = policy_files.NONE.of(None, settings.policies)
     if document:
-        _check(document, settings, found, policies.intents, rules)
+        _check(document, settings, faults, policies.intents, rules)
     return _with_images(settings), policies
 
 
@@ -107,15 +107,15 @@ def _with_images(settings: Settings) -> Settings:
     return settings.model_copy(update={"images": overridden(settings.images, os.environ)})
 
 
-def located(path: Path | None, found: Sequence[Mistake]) -> UsageError:
+def located(path: Path | None, faults: Sequence[Mistake]) -> UsageError:
     """What says where in the file in force these mistakes stand; their locations are keys from the
     top.
     """
     file = find(path)
     documents = yaml_files.read_yaml(file) if file else []
     if file is None or not documents:
-        return UsageError("\n".join(mistake.text for mistake in found))
-    return documents[0].mistaken(found)
+        return UsageError("\n".join(mistake.text for mistake in faults))
+    return documents[0].mistaken(faults)
 
 
 def _document(path: Path | None) -> yaml_files.Document | None:
@@ -138,16 +138,16 @@ def parse(
     `known_intents`, by default those of the project. Raises InputError with every mistake and its
     line, and if an intent.yaml cannot be read.
     """
-    settings, found = _parsed(document)
+    settings, faults = _parsed(document)
     if known_intents is None:
         known_intents = intents.in_folder(intents.builtin_folder())
-    with _also(document, found):
+    with _also(document, faults):
         own = [
             intent
             for folder in map(Path, settings.policies)
             for intent in intents.in_folder(folder)
         ]
-    _check(document, settings, found, [*known_intents, *own], rules)
+    _check(document, settings, faults, [*known_intents, *own], rules)
     return settings
 
 
@@ -156,9 +156,9 @@ def _parsed(document: yaml_files.Document) -> tuple[Settings, list[Mistake]]:
     the settings are those of the other parts. Raises InputError if there are none.
     """
     document.require_mapping()
-    settings, found = mistakes.repaired(Settings, document.value)
+    settings, faults = mistakes.repaired(Settings, document.value)
     if settings is None:
-        raise document.mistaken(found)
+        raise document.mistaken(faults)
     parent = document.path.absolute().parent
     folders = []
     for number, name in enumerate(settings.policies):
@@ -167,41 +167,41 @@ def _parsed(document: yaml_files.Document) -> tuple[Settings, list[Mistake]]:
             folders.append(str(folder))
         else:
             text = f"policies: there is no folder {folder}: create it, or remove it"
-            found.append(Mistake(("policies", number), text))
-    return settings.model_copy(update={"policies": folders}), found
+            faults.append(Mistake(("policies", number), text))
+    return settings.model_copy(update={"policies": folders}), faults
 
 
 @contextmanager
-def _also(document: yaml_files.Document | None, found: Sequence[Mistake]) -> Iterator[None]:
+def _also(document: yaml_files.Document | None, faults: Sequence[Mistake]) -> Iterator[None]:
     """Adds the mistakes in the settings to an error about what they name."""
     try:
         yield
     except InputError as error:
-        if document and found:
-            raise UsageError(f"{document.mistaken(found)}\n{error}") from error
+        if document and faults:
+            raise UsageError(f"{document.mistaken(faults)}\n{error}") from error
         raise
 
 
 def _check(
     document: yaml_files.Document,
     settings: Settings,
-    found: Sequence[Mistake],
+    faults: Sequence[Mistake],
     known_intents: Iterable[Intent],
     rules: Rules,
 ) -> None:
-    """Raises InputError with all mistakes `found`, and with everything that is wrong about intents
+    """Raises InputError with all mistakes `faults`, and with everything that is wrong about intents
     and parameters.
     """
     by_name = {intent.name: intent for intent in known_intents}
     problems = [
         mistake
         for mistake in _problems(document, settings, by_name)
-        if not any(_follows(mistake, earlier) for earlier in found)
+        if not any(_follows(mistake, earlier) for earlier in faults)
     ]
-    wrong = {mistake.location[1] for mistake in (*found, *problems) if mistake.location[1:]}
+    wrong = {mistake.location[1] for mistake in (*faults, *problems) if mistake.location[1:]}
     problems += _against(rules, settings, by_name, wrong)
-    if found or problems:
-        raise document.mistaken([*found, *problems])
+    if faults or problems:
+        raise document.mistaken([*faults, *problems])
 
 
 def _follows(mistake: Mistake, earlier: Mistake) -> bool:
