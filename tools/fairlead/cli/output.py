@@ -21,13 +21,15 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.progress import Progress as Bars
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from fairlead.cli import own_commands
@@ -42,6 +44,8 @@ _NO_VALUE = "-"
 _GAP = 2
 """Spaces between two columns."""
 _ONE_LINE = 1_000_000
+_BAR = 120
+"""The least width of a terminal on which steps have a bar: it leaves room for a description."""
 _ALIVE = 30.0
 """Seconds after which a step that goes on has a line, where the output is not a terminal."""
 
@@ -219,16 +223,32 @@ def progress() -> Iterator[Progress]:
             raise
         lines.close()
         return
-    columns = (SpinnerColumn(), TextColumn("{task.fields[name]}"), TextColumn("{task.description}"))
-    with Bars(
-        *columns,
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bars:
+    target = Console(stderr=True)
+    with Bars(*_progress_columns(target.width), console=target, transient=True) as bars:
         yield _Bars(bars)
+
+
+def _progress_columns(width: int) -> list[ProgressColumn]:
+    """What a terminal of this width shows of each step. If it has no room, the texts get more
+    lines: rich would cut off the count and the time.
+    """
+    whole, folded = Column(no_wrap=True), Column(overflow="fold")
+    bar = [BarColumn(table_column=whole)] if width >= _BAR else []
+    return [
+        SpinnerColumn(table_column=whole),
+        TextColumn("{task.fields[name]}", table_column=folded),
+        TextColumn("{task.description}", table_column=folded),
+        *bar,
+        _Count(table_column=whole),
+        TimeElapsedColumn(table_column=whole),
+    ]
+
+
+class _Count(MofNCompleteColumn):
+    """How many units of a step are finished; nothing where nobody knows how many there are."""
+
+    def render(self, task: Task) -> Text:
+        return super().render(task) if task.total is not None else Text()
 
 
 def plain() -> Progress:
