@@ -17,7 +17,6 @@ from fairlead.common.errors import UsageError
 from fairlead.opa import errors
 from fairlead.opa.errors import OpaRefused, OpaUnavailable
 
-
 _BY_PROXY = "refused_by_proxy: "
 """The code of what OPA's proxy answers itself, before its message."""
 
