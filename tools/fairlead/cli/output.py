@@ -174,7 +174,7 @@ def error(text: str) -> None:
 
 def _tell(text: str, prefix: str = "", style: str = "") -> None:
     """Print to stderr; on a terminal, in lines that end between words."""
-    text = own_commands.as_typed(texts.printable(text, keep="\n"))
+    text = own_commands.as_typed(texts.printable(text.expandtabs(4), keep="\n"))
     target = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     if target.is_terminal:
         text = _folded(prefix + text, target.width).removeprefix(prefix)

@@ -190,3 +190,10 @@ def test_a_plan_and_the_history_print_nothing_that_steers_a_terminal() -> None:
     printed = target.file.getvalue()  # type: ignore[attr-defined]
     assert printed.count(r"x\x1b[31m\u202e") == 3
     assert "\x1b" not in printed
+
+
+def test_a_tab_in_an_error_is_spaces_and_no_escape(capsys: pytest.CaptureFixture[str]) -> None:
+    output.error("a.rego:3: rego_parse_error\n\tdeny contains\n\t     ^")
+    assert capsys.readouterr().err == (
+        "error: a.rego:3: rego_parse_error\n    deny contains\n         ^\n"
+    )

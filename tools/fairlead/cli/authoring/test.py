@@ -38,23 +38,23 @@ def command(
     output: str,
     pytest_arguments: tuple[str, ...],
 ) -> int:
-    """Check and test policies: those of --policies, or else those that the settings name. In a
-    checkout of Fairlead, whose settings name none: check, lint and test everything, on a real OPA
-    and a real API server.
+    """Check and test policies: those of --policies, or else those that the settings name. With the
+    settings of a checkout of Fairlead, or without any: check, lint and test that checkout, on a
+    real OPA and a real API server.
 
     PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails, 2 if a policy
     cannot be read or compiled.
     """
     own = policies_folder is not None or _is_own(settings_file)
-    loaded = options.load_examples(settings_file, policies_folder) if own else None
-    if loaded is None or (policies_folder is None and not loaded.settings.policies):
-        if not laboratory.present():
-            raise UsageError(
-                "the settings name no folder of policies: run this where your fairlead.yaml is, or "
-                "name the folder: fairlead test --policies FOLDER"
-            )
+    if not own and laboratory.present():
         arguments = [argument for step in steps for argument in ("--step", step)]
         return laboratory.run("test", *arguments, "--output", output, "--", *pytest_arguments)
+    loaded = options.load_examples(settings_file, policies_folder)
+    if policies_folder is None and not loaded.settings.policies:
+        raise UsageError(
+            "the settings name no folder of policies: run this where your fairlead.yaml is, or "
+            "name the folder: fairlead test --policies FOLDER"
+        )
     if steps or pytest_arguments:
         raise UsageError(
             "policies of your own have steps of their own: leave out --step and pytest's arguments"
