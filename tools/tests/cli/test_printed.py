@@ -172,7 +172,7 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
         "fairlead-policies  loaded; no decision uses it  -",
     ):
         assert line in lines
-    assert lines[-3:] == ["problems", "PROBLEM", "kwok does not run"]
+    assert lines[-2:] == ["problems", "- kwok does not run"]
 
 
 @pytest.mark.parametrize(("number", "current", "shown"), [(3, True, "3 *"), (2, False, "2")])
