@@ -43,6 +43,8 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NO_VALUE = "-"
 _GAP = 2
 """Spaces between two columns."""
+_UNBROKEN = "\0"
+"""Stands for a space at which no line ends; no text that is printed has one."""
 _ONE_LINE = 1_000_000
 _BAR = 120
 """The least width of a terminal on which steps have a bar: it leaves room for a description."""
@@ -184,8 +186,12 @@ def _tell(text: str, prefix: str = "", style: str = "") -> None:
 
 
 def _folded(text: str, width: int) -> str:
-    """`text` with lines of at most `width` characters, unless a word is longer."""
+    """`text` with lines of at most `width` characters, unless a word is longer. A command in
+    backticks that fits into a line stays whole, so that it can be copied.
+    """
     lines = []
+    commands = re.compile(f"`[^`\n]{{1,{max(width - 2, 1)}}}`")
+    text = commands.sub(lambda command: command[0].replace(" ", _UNBROKEN), text)
     for long in text.split("\n"):
         indent = long[: len(long) - len(long.lstrip())]
         parts = textwrap.wrap(
@@ -197,7 +203,7 @@ def _folded(text: str, width: int) -> str:
             replace_whitespace=False,
         )
         lines += parts if len(long) > width else [long]
-    return "\n".join(lines)
+    return "\n".join(lines).replace(_UNBROKEN, " ")
 
 
 def console() -> Console:

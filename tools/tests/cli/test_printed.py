@@ -197,3 +197,13 @@ def test_a_tab_in_an_error_is_spaces_and_no_escape(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == (
         "error: a.rego:3: rego_parse_error\n    deny contains\n         ^\n"
     )
+
+
+def test_a_command_is_not_divided_between_two_lines() -> None:
+    text = "no cluster 'fairlead' is running (running: demo): add `ARGS='--name demo'`, or not"
+    assert output._folded(f"error: {text}", 80).splitlines() == [
+        "error: no cluster 'fairlead' is running (running: demo): add",
+        "`ARGS='--name demo'`, or not",
+    ]
+    long = f"run `fairlead {'x ' * 60}`"
+    assert max(map(len, output._folded(long, 40).splitlines())) <= 40
