@@ -6,10 +6,19 @@ VENV ?= .venv
 FAIRLEAD := $(VENV)/bin/fairlead
 LAB := $(VENV)/bin/python -m lab
 
+# Names and descriptions in two columns of a terminal of 80 columns.
+TWO_COLUMNS := awk -F '\t' '{ \
+  row = sprintf("%-19s", $$1); n = split($$2, words, " "); \
+  for (i = 1; i <= n; i++) { \
+    if (length(row " " words[i]) > 80) { print row; row = sprintf("%-19s", "") } \
+    row = row " " words[i] \
+  } \
+  print row }'
+
 help: ## list the targets, and the variables that choose a cluster and images
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 22
-	@printf '\nVariables, from the environment or as in `make kind-start KIND_CLUSTER_NAME=mine`:\n'
-	@sed -nE 's/^# ([A-Z_]+): /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | $(TWO_COLUMNS)
+	@printf '\nVariables, from the environment or as in `make kind-start KIND_CLUSTER_NAME=me`:\n'
+	@sed -nE 's/^# ([A-Z_]+): /\1\t/p' $(MAKEFILE_LIST) | $(TWO_COLUMNS)
 
 # Every target but help and requirements depends on the finished environment, so that nobody has to call setup.
 READY := $(VENV)/.ready

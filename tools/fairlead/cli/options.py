@@ -132,8 +132,8 @@ policies = click.option(
     "--policies",
     "policies_folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of policies, besides those of the settings. If it has a main.rego, it takes the "
-    "place of the checkout's.",
+    help="A folder of policies, besides those of the settings. A main.rego in it replaces "
+    "Fairlead's.",
 )
 settings = component_options.settings
 

@@ -21,13 +21,15 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.progress import Progress as Bars
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from fairlead.cli import own_commands
@@ -41,7 +43,11 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NO_VALUE = "-"
 _GAP = 2
 """Spaces between two columns."""
+_UNBROKEN = "\0"
+"""Stands for a space at which no line ends; no text that is printed has one."""
 _ONE_LINE = 1_000_000
+_BAR = 120
+"""The least width of a terminal on which steps have a bar: it leaves room for a description."""
 _ALIVE = 30.0
 """Seconds after which a step that goes on has a line, where the output is not a terminal."""
 
@@ -170,7 +176,7 @@ def error(text: str) -> None:
 
 def _tell(text: str, prefix: str = "", style: str = "") -> None:
     """Print to stderr; on a terminal, in lines that end between words."""
-    text = own_commands.as_typed(texts.printable(text, keep="\n"))
+    text = own_commands.as_typed(texts.printable(text.expandtabs(4), keep="\n"))
     target = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     if target.is_terminal:
         text = _folded(prefix + text, target.width).removeprefix(prefix)
@@ -180,8 +186,12 @@ def _tell(text: str, prefix: str = "", style: str = "") -> None:
 
 
 def _folded(text: str, width: int) -> str:
-    """`text` with lines of at most `width` characters, unless a word is longer."""
+    """`text` with lines of at most `width` characters, unless a word is longer. A command in
+    backticks that fits into a line stays whole, so that it can be copied.
+    """
     lines = []
+    commands = re.compile(f"`[^`\n]{{1,{max(width - 2, 1)}}}`")
+    text = commands.sub(lambda command: command[0].replace(" ", _UNBROKEN), text)
     for long in text.split("\n"):
         indent = long[: len(long) - len(long.lstrip())]
         parts = textwrap.wrap(
@@ -193,7 +203,7 @@ def _folded(text: str, width: int) -> str:
             replace_whitespace=False,
         )
         lines += parts if len(long) > width else [long]
-    return "\n".join(lines)
+    return "\n".join(lines).replace(_UNBROKEN, " ")
 
 
 def console() -> Console:
@@ -219,16 +229,32 @@ def progress() -> Iterator[Progress]:
             raise
         lines.close()
         return
-    columns = (SpinnerColumn(), TextColumn("{task.fields[name]}"), TextColumn("{task.description}"))
-    with Bars(
-        *columns,
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bars:
+    target = Console(stderr=True)
+    with Bars(*_progress_columns(target.width), console=target, transient=True) as bars:
         yield _Bars(bars)
+
+
+def _progress_columns(width: int) -> list[ProgressColumn]:
+    """What a terminal of this width shows of each step. If it has no room, the texts get more
+    lines: rich would cut off the count and the time.
+    """
+    whole, folded = Column(no_wrap=True), Column(overflow="fold")
+    bar = [BarColumn(table_column=whole)] if width >= _BAR else []
+    return [
+        SpinnerColumn(table_column=whole),
+        TextColumn("{task.fields[name]}", table_column=folded),
+        TextColumn("{task.description}", table_column=folded),
+        *bar,
+        _Count(table_column=whole),
+        TimeElapsedColumn(table_column=whole),
+    ]
+
+
+class _Count(MofNCompleteColumn):
+    """How many units of a step are finished; nothing where nobody knows how many there are."""
+
+    def render(self, task: Task) -> Text:
+        return super().render(task) if task.total is not None else Text()
 
 
 def plain() -> Progress:

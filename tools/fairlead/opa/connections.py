@@ -14,7 +14,11 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.ssl_ import create_urllib3_context
 
 from fairlead.common.errors import UsageError
+from fairlead.opa import errors
 from fairlead.opa.errors import OpaRefused, OpaUnavailable
+
+_BY_PROXY = "refused_by_proxy: "
+"""The code of what OPA's proxy answers itself, before its message."""
 
 
 class Connection:
@@ -90,7 +94,7 @@ class Connection:
             )
         if answer.status_code >= requests.codes.internal_server_error or answer.is_redirect:
             raise OpaUnavailable(
-                f"{self.url} answers {method} {path} with {answer.status_code}: {answer.text[:500]}"
+                f"{self.url} answers {method} {path} with {answer.status_code}: {_message(answer)}"
             )
         return answer
 
@@ -169,3 +173,13 @@ def _reason(error: BaseException) -> str:
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__
+
+
+def _message(answer: requests.Response) -> str:
+    """The message of an answer without what was asked for, as a person reads it."""
+    try:
+        error = answer.json()
+    except (ValueError, RecursionError):
+        error = None
+    text = errors.describe(error) if isinstance(error, dict) else answer.text
+    return text.removeprefix(_BY_PROXY)[:500]

@@ -50,7 +50,8 @@ def summary(entry: Mapping[str, Any]) -> dict[str, str | None]:
     `verdict` is refused, failed, warned, placed or allowed; the gravest one if several intents have
     a say. It is an outcome of the metric fairlead_decisions_total, which calls refused `denied`.
     `reason` is the message, the warnings, OPA's error, or the pool. An API server asks twice about
-    a pod, to place it and about its final state: only the first decision has `added`.
+    a pod, to place it and about its final state: the first reason ends with `added`, the second one
+    with `there already`.
     """
     user = str(mapping(request(entry).get("userInfo")).get("username") or "-")
     decided = verdict(entry)
@@ -84,8 +85,8 @@ def _reason(entry: Mapping[str, Any], decided: str) -> str:
         for intent, text in sorted(annotations.items())
         if intent != DECISION_UID
     ]
-    if decided == "placed" and response.get("patch"):
-        details.append("added")
+    if decided == "placed":
+        details.append("added" if response.get("patch") else "there already")
     return "; ".join(details)
 
 

@@ -4,7 +4,7 @@ uploads its decisions."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -81,6 +81,28 @@ def followed(cluster: Cluster, selection: Selection, lines: int) -> Iterator[dic
     for entry in _entries(pieces):
         if entry.get("decision_id") not in ids and _selected(entry, selection):
             yield entry
+
+
+def short(pieces: Iterable[str]) -> Iterator[str]:
+    """The text of a log, in whole lines, with a short line for each decision: an entry of OPA's
+    decision log has 1,400 characters.
+    """
+    unfinished = ""
+    for piece in pieces:
+        *lines, unfinished = (unfinished + piece).split("\n")
+        yield from (f"{_short(line)}\n" for line in lines)
+    if unfinished:
+        yield _short(unfinished)
+
+
+def _short(line: str) -> str:
+    entry = _entry(line)
+    if entry is None:
+        return line
+    server = line[: line.find("{")]
+    summary = decision_entries.summary(entry)
+    parts = (" ".join(part.split()) for part in summary.values() if part)
+    return f"{server}{'  '.join(parts)}"
 
 
 def _writers(cluster: Cluster) -> list[str]:

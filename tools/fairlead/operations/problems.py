@@ -12,7 +12,7 @@ from fairlead.deployment.disabled_intents import Disabled
 from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, PYTHON_ENGINE
 from fairlead.deployment.names import WEBHOOKS as ENFORCING
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.drift import DIFFERS, MISSING, UNKNOWN, WEBHOOKS, Comparison
+from fairlead.operations.drift import DIFFERS, DISABLED, MISSING, UNKNOWN, WEBHOOKS, Comparison
 from fairlead.operations.orphaned_modules import Orphan
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki import certificates
@@ -26,6 +26,8 @@ _NO_REVISION = {
 }
 OVERDUE = timedelta(seconds=30)
 """The time after its end in which a disabled intent is enabled: several looks of the keeper."""
+_UNASKED = (MISSING, UNKNOWN, DISABLED)
+"""The states of a webhook that asks nobody, or of which nobody knows it."""
 _SHOWN = 5
 """The number of names of a list that are shown."""
 
@@ -46,6 +48,31 @@ def of_opas(states: Sequence[Served], replicas: int, noun: str = "OPA") -> Itera
     revisions = sorted({state.revision for state in states if state.revision})
     if len(revisions) > 1:
         yield f"{noun}s serve different revisions: {', '.join(revisions)}"
+
+
+def of_silence(
+    states: Sequence[Served], comparison: Comparison, noun: str = "OPA"
+) -> Iterator[str]:
+    """What follows if no server that decides answers, by the webhooks in the cluster that ask.
+
+    An API server also asks a single server that is not Ready, if it has a revision.
+    """
+    asking = [
+        entry
+        for entry in comparison.objects
+        if entry.kind in WEBHOOKS and entry.name == ENFORCING and entry.state not in _UNASKED
+    ]
+    if not asking or any(
+        state.ready or (not state.error and state.revision and len(states) == 1) for state in states
+    ):
+        return
+    if any(webhook.failure_policy == "Fail" for webhook in asking):
+        yield (
+            f"no {noun} answers, so API servers refuse new pods in mapped namespaces, and whatever "
+            'else they ask about. If that cannot wait, run `fairlead disable --reason "..."`'
+        )
+    else:
+        yield (f"no {noun} answers, so API servers admit pods unplaced: failurePolicy is Ignore")
 
 
 def of_sidecars(

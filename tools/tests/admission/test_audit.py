@@ -584,5 +584,6 @@ def test_people_see_one_line_for_all_that_are_told_the_same() -> None:
         ("a", "Pod three, Pod four, Pod five and 1 more", "three waits"),
         ("b", "Pod one", "one runs on n1"),
     ]
-    assert grouped.counts({"bad": 0, "good": 2, "other": 1}, "pods") == "3 pods: 2 good, 1 other"
-    assert grouped.counts({}, "pods") == "0 pods"
+    assert grouped.counts({"bad": 0, "good": 2, "other": 1}, "pod") == "3 pods: 2 good, 1 other"
+    assert grouped.counts({}, "pod") == "0 pods"
+    assert grouped.counts({"good": 1}, "pod", " in 2 files") == "1 pod in 2 files: 1 good"

@@ -174,6 +174,7 @@ def test_help_and_the_documentation_tell_every_variable(checkout: Path) -> None:
     variables |= set(IMAGE_VARIABLES.values())
     help_text = make(checkout, "help")
     assert set(re.findall(r"^([A-Z_]+) ", help_text, re.MULTILINE)) == variables
+    assert max(map(len, help_text.splitlines())) <= 80
     page = (paths.root() / "docs" / "kind.md").read_text()
     assert set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.MULTILINE)) >= variables
     for text in (help_text, page):

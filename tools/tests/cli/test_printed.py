@@ -172,7 +172,7 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
         "fairlead-policies  loaded; no decision uses it  -",
     ):
         assert line in lines
-    assert lines[-3:] == ["problems", "PROBLEM", "kwok does not run"]
+    assert lines[-2:] == ["problems", "- kwok does not run"]
 
 
 @pytest.mark.parametrize(("number", "current", "shown"), [(3, True, "3 *"), (2, False, "2")])
@@ -190,3 +190,20 @@ def test_a_plan_and_the_history_print_nothing_that_steers_a_terminal() -> None:
     printed = target.file.getvalue()  # type: ignore[attr-defined]
     assert printed.count(r"x\x1b[31m\u202e") == 3
     assert "\x1b" not in printed
+
+
+def test_a_tab_in_an_error_is_spaces_and_no_escape(capsys: pytest.CaptureFixture[str]) -> None:
+    output.error("a.rego:3: rego_parse_error\n\tdeny contains\n\t     ^")
+    assert capsys.readouterr().err == (
+        "error: a.rego:3: rego_parse_error\n    deny contains\n         ^\n"
+    )
+
+
+def test_a_command_is_not_divided_between_two_lines() -> None:
+    text = "no cluster 'fairlead' is running (running: demo): add `ARGS='--name demo'`, or not"
+    assert output._folded(f"error: {text}", 80).splitlines() == [
+        "error: no cluster 'fairlead' is running (running: demo): add",
+        "`ARGS='--name demo'`, or not",
+    ]
+    long = f"run `fairlead {'x ' * 60}`"
+    assert max(map(len, output._folded(long, 40).splitlines())) <= 40

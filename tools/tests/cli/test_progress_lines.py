@@ -1,10 +1,13 @@
-"""Progress where the output is not a terminal: a line for each step."""
+"""Progress: what fits on a terminal, and a line for each step where the output is no terminal."""
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress as Bars
 
 from fairlead.cli import output
 
@@ -56,3 +59,27 @@ def test_a_step_of_minutes_shows_that_it_goes_on(
         progress.update("etcd", "compiling", done=1, total=4)
         progress.finish("etcd", "ready")
     assert lines(capsys) == ["etcd: compiling 25% (N s so far)", "etcd: ready (N s)"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 119, 120, 200])
+def test_on_a_terminal_no_count_and_no_time_is_cut_off(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    bars = Bars(*output._progress_columns(width), console=console)
+    bars.add_task("waiting until every OPA serves fc8222946640", name="policies", total=None)
+    bars.add_task(
+        "applying ValidatingAdmissionPolicyBinding fairlead-access-accounts",
+        name="deploy",
+        total=56,
+        completed=3,
+    )
+    with console.capture() as capture:
+        console.print(bars.get_renderable())
+    shown = capture.get()
+    text = " ".join(shown.split())
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert text.count("0:00:00") == 2
+    assert "3/56" in text
+    assert "?" not in text
+    for word in ("ValidatingAdmissionPolicyBinding", "fairlead-access-accounts", "fc8222946640"):
+        assert word in text

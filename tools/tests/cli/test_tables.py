@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -183,3 +184,14 @@ def test_a_heading_has_the_words_of_its_key(capsys: pytest.CaptureFixture[str]) 
     row = {"what": "guards", "failurePolicy": "Fail"}
     output.emit([row], "table", output.rows(None, tuple(row), [row], {"failurePolicy": "red"}))
     assert capsys.readouterr().out.splitlines() == ["WHAT    FAILURE POLICY", "guards  Fail"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_value_is_louder_than_another(width: int) -> None:
+    screen = Screen(tty=True)
+    console = Console(file=screen, width=width, force_terminal=True, color_system="standard")
+    row = {"name": "fairlead-policies", "time": "2026-11-26T16:50:41Z", "error": MESSAGE}
+    output.rows(None, tuple(row), [row])(console)
+    loud = re.findall("\x1b\\[[0-9;]*1m([^\x1b]*)", screen.getvalue())
+    assert {word for text in loud for word in text.split()} <= {"NAME", "TIME", "ERROR"}
+    assert "fairlead-policies" in screen.getvalue()

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.common import paths
 from fairlead.common.errors import UsageError
+from fairlead.deployment import component_flags as flags
 from fairlead.deployment import sidecars
 from fairlead.opa import containers
 from fairlead.policy.policy_set import PolicySet
@@ -79,3 +81,51 @@ def test_only_sync_loads_placement_policies() -> None:
 
 def test_sync_is_always_there() -> None:
     assert sidecars.SYNC.command() == [sys.executable, "-m", "fairlead"]
+
+
+def test_the_page_says_what_is_lost_with_kube_mgmt() -> None:
+    page = (paths.root() / "docs" / "operations.md").read_text()
+    table = page.partition("| | `sync` | `kube-mgmt` |\n")[2].partition("\n\n")[0]
+    lost = " ".join(row.split("|")[3] for row in table.splitlines())
+    settings = Settings(max_staleness=10, placement_policies=True)
+    refused = [problem.partition(":")[0] for problem in sidecars.KUBE_MGMT.problems(settings)]
+    assert refused == ["maxStaleness", "placementPolicies"]
+    for key in refused:
+        assert f"`{key}`" in lost
+    abilities = {
+        "look_up": 'The pod is refused with "retry in a moment"',
+        "unloads": "They stay until OPA restarts",
+        "rereads": "Reads them once",
+        "renews": "The Deployment `fairlead-keeper` renews it; in the embedded cluster nobody does",
+    }
+    for ability, sentence in abilities.items():
+        assert (getattr(sidecars.SYNC, ability), getattr(sidecars.KUBE_MGMT, ability)) == (
+            True,
+            False,
+        )
+        assert sentence in lost
+    replicated = Settings.model_validate(
+        {
+            "replicate": [
+                {
+                    "group": "",
+                    "version": "v1",
+                    "resource": "services",
+                    "namespaced": True,
+                    "fields": ["spec.type"],
+                }
+            ]
+        }
+    )
+    fields = [
+        [
+            argument
+            for argument in sidecar.arguments(
+                containers.MOUNTED, PolicySet.load(replicated), "127.0.0.1:1", "127.0.0.1:2"
+            )
+            if argument.startswith(flags.REPLICATE_FIELDS)
+        ]
+        for sidecar in (sidecars.SYNC, sidecars.KUBE_MGMT)
+    ]
+    assert (len(fields[0]), fields[1]) == (1, [])
+    assert "Whole, without bounds" in lost

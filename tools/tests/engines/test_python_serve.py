@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
@@ -20,11 +21,13 @@ from typing import Any
 import fake_apiserver
 import pytest
 from click.testing import CliRunner
+from starlette.requests import Request
 from webhook_process import HOUR, Served, serving, write_certificate
 
 from fairlead.cli.processes.serve import command
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
+from fairlead.engines.python.serving import application
 from fairlead.engines.python.serving.connections import HEAD, listening
 from fairlead.engines.python.serving.server import CONNECTIONS
 from fairlead.opa.containers import LARGEST_REVIEW
@@ -63,6 +66,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def patch(answer: dict[str, Any]) -> Any:
     return json.loads(base64.b64decode(answer["response"]["patch"]))
+
+
+def assert_status(body: dict[str, Any], code: int, message: str) -> None:
+    """API servers show the message of a Status to the user, and of any other answer only
+    "an error on the server".
+    """
+    assert (body["kind"], body["apiVersion"], body["status"]) == ("Status", "v1", "Failure")
+    assert (body["code"], body["message"]) == (code, message)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
@@ -114,7 +125,20 @@ def test_a_webhook_asks_for_its_own_policy(served: Served) -> None:
     assert refused["response"]["allowed"] is False
     missing = served.send(pod("payments"), "/intents/replica-limits")
     assert missing.status_code == 404
-    assert missing.json() == {"error": "no policy replica-limits is in force"}
+    assert_status(missing.json(), 404, "no policy replica-limits is in force")
+
+
+def test_without_policies_the_user_reads_what_to_do(tmp_path: Path) -> None:
+    with fake_apiserver.running() as api:
+        worker = application._Worker(None, api.kubeconfig(tmp_path), tmp_path)
+    request = Request({"type": "http", "method": "POST", "path": "/", "path_params": {}})
+    response = asyncio.run(worker.review(request))
+    assert response.status_code == 503
+    message = (
+        "the server in Python has no policies yet: retry in a second. If this lasts, "
+        "`fairlead status` says why"
+    )
+    assert_status(json.loads(bytes(response.body)), 503, message)
 
 
 def test_a_new_namespace_is_looked_up(served: Served) -> None:
@@ -195,6 +219,7 @@ def test_what_holds_no_review_is_an_error(
     response = served.send(body, **headers)
     assert response.status_code == status
     assert message in response.json()["error"]
+    assert_status(response.json(), status, response.json()["error"])
     assert response.headers["Connection"] == "close"
 
 

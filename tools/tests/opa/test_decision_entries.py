@@ -47,7 +47,7 @@ def test_a_decision_says_when_who_what_the_verdict_and_why() -> None:
         (
             entry({"allowed": True, "auditAnnotations": {"node-pool": "placed: gpu"}}),
             "placed",
-            "gpu",
+            "gpu; there already",
         ),
         (
             entry(

@@ -273,6 +273,21 @@ def test_errors_and_garbage_make_an_opa_unavailable(status: int, body: str) -> N
         OpaApi(url).policies()
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('{"code": "refused_by_proxy", "message": "OPA is starting"}', "OPA is starting"),
+        ('{"code": "internal_error", "message": "no room"}', "internal_error: no room"),
+        ("busy", "busy"),
+        ("[1]", "[1]"),
+    ],
+)
+def test_an_answer_with_an_error_is_told_by_its_message(body: str, reason: str) -> None:
+    with _answering(502, body) as url, pytest.raises(OpaUnavailable) as raised:
+        OpaApi(url).policies()
+    assert str(raised.value).endswith(f" answers GET /v1/policies with 502: {reason}")
+
+
 def test_a_review_that_cannot_be_read_is_rejected() -> None:
     with (
         _answering(400, '{"code": "invalid_parameter", "message": "no"}') as url,

@@ -11,7 +11,15 @@ from fairlead.clusters.base import OpaServer
 from fairlead.common import texts
 from fairlead.operations import problems
 from fairlead.operations.deployed_state import Served
-from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN, Compared, Comparison
+from fairlead.operations.drift import (
+    AS_DEPLOYED,
+    DIFFERS,
+    DISABLED,
+    MISSING,
+    UNKNOWN,
+    Compared,
+    Comparison,
+)
 from fairlead.operations.replication_lag import Lag
 from fairlead.pki.certificates import CA
 
@@ -62,6 +70,36 @@ def test_opas_that_are_missing_unready_silent_empty_or_different_are_told() -> N
     starting = replace(GOOD, opa=replace(GOOD.opa, engine="python"), revision=None)
     assert of(starting) == ["opa-0 has workers that do not have the revision of the others yet"]
     assert of(GOOD, replace(OTHER, revision="r2")) == ["OPAs serve different revisions: r1, r2"]
+
+
+def webhook(state: str = AS_DEPLOYED, failure_policy: str = "Fail") -> Comparison:
+    webhook = Compared(
+        "MutatingWebhookConfiguration", "fairlead", None, state, failure_policy=failure_policy
+    )
+    return Comparison((webhook,))
+
+
+def test_what_follows_while_nobody_answers_is_told() -> None:
+    def of(*states: Served, comparison: Comparison | None = None) -> list[str]:
+        return list(problems.of_silence(states, comparison or webhook()))
+
+    silent = replace(GOOD, ready=False, revision=None, confirmed=None, age=None, error="timed out")
+    refused = [
+        "no OPA answers, so API servers refuse new pods in mapped namespaces, and whatever else "
+        'they ask about. If that cannot wait, run `fairlead disable --reason "..."`'
+    ]
+    assert of(silent) == of(silent, replace(silent, opa=OTHER.opa)) == of() == refused
+    assert of(replace(GOOD, ready=False, revision=None)) == refused
+    assert of(replace(GOOD, ready=False), replace(OTHER, ready=False)) == refused
+    assert of(replace(GOOD, ready=False)) == of(silent, OTHER) == []
+    assert of(silent, comparison=webhook(failure_policy="Ignore")) == [
+        "no OPA answers, so API servers admit pods unplaced: failurePolicy is Ignore"
+    ]
+    for state in (MISSING, UNKNOWN, DISABLED):
+        assert of(silent, comparison=webhook(state)) == []
+    assert of(silent, comparison=Comparison()) == []
+    (of_python,) = problems.of_silence([silent], webhook(), "server in Python")
+    assert of_python.startswith("no server in Python answers, so API servers refuse")
 
 
 def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_data() -> None:

@@ -108,9 +108,20 @@ def test_test_is_about_the_policies_of_the_settings(
     assert done.returncode == 0, done.stderr
     steps = [row["step"] for row in json.loads(done.stdout)]
     assert steps == ["check and test", "format", "cases", "pages"]
+    assert done.stderr.count("settings: fairlead.yaml") == 1
     with_steps = command_line.fairlead("test", "--step", "ruff")
     assert with_steps.returncode == 2
     assert "have steps of their own" in with_steps.stderr
+
+
+def test_test_runs_nothing_else_if_the_settings_name_no_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fairlead.yaml").write_text("contact: me\n")
+    monkeypatch.chdir(tmp_path)
+    done = command_line.fairlead("test", "--step", "imports")
+    assert done.returncode == 2
+    assert "the settings name no folder of policies" in done.stderr
 
 
 def test_cases_of_a_folder_of_policies_are_those_in_its_folders_of_cases(tmp_path: Path) -> None:

@@ -38,37 +38,37 @@ def command(
     output: str,
     pytest_arguments: tuple[str, ...],
 ) -> int:
-    """Check and test policies: those of --policies, or else those that the settings name. In a
-    checkout of Fairlead, whose settings name none: check, lint and test everything, on a real OPA
-    and a real API server.
+    """Check and test policies: those of --policies, or else those that the settings name. With the
+    settings of a checkout of Fairlead, or without any: check, lint and test that checkout, on a
+    real OPA and a real API server.
 
     PYTEST_ARGUMENTS go to pytest unchanged. Exit code: 1 if a step fails, 2 if a policy
     cannot be read or compiled.
     """
-    if policies_folder is None and not _names_policies(settings_file):
-        if not laboratory.present():
-            raise UsageError(
-                "the settings name no folder of policies: run this where your fairlead.yaml is, or "
-                "name the folder: fairlead test --policies FOLDER"
-            )
+    own = policies_folder is not None or _is_own(settings_file)
+    if not own and laboratory.present():
         arguments = [argument for step in steps for argument in ("--step", step)]
         return laboratory.run("test", *arguments, "--output", output, "--", *pytest_arguments)
+    loaded = options.load_examples(settings_file, policies_folder)
+    if policies_folder is None and not loaded.settings.policies:
+        raise UsageError(
+            "the settings name no folder of policies: run this where your fairlead.yaml is, or "
+            "name the folder: fairlead test --policies FOLDER"
+        )
     if steps or pytest_arguments:
         raise UsageError(
             "policies of your own have steps of their own: leave out --step and pytest's arguments"
         )
-    loaded = options.load_examples(settings_file, policies_folder)
-    results = list(policies.run(loaded, progress=out.plain()))
+    with out.progress() as progress:
+        results = list(policies.run(loaded, progress=progress))
     rows = [result.row for result in results]
     out.emit(rows, output, out.rows(None, ("step", "passed", "seconds", "detail"), rows))
     return max(result.code for result in results)
 
 
-def _names_policies(settings_file: Path | None) -> bool:
-    """Whether the settings file in force is a user's own, and names folders of policies. That of
-    the checkout is for those who develop Fairlead.
+def _is_own(settings_file: Path | None) -> bool:
+    """Whether the settings file in force is a user's own: that of the checkout is for those who
+    develop Fairlead.
     """
     file = fairlead_yaml.find(settings_file)
-    if file is None or (settings_file is None and file.resolve().parent == paths.root()):
-        return False
-    return bool(options.load(settings_file).policies)
+    return file is not None and (settings_file is not None or file.resolve().parent != paths.root())

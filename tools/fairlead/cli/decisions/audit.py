@@ -55,4 +55,4 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         console.print(
             f"not deployed yet, and judged as if deployed: {', '.join(undeployed)}", soft_wrap=True
         )
-    console.print(grouped.counts(data["counts"], "objects"), soft_wrap=True)
+    console.print(grouped.counts(data["counts"], "object"), soft_wrap=True)

@@ -84,7 +84,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             grouped.lines(differences, "difference"),
         )(console)
         console.print()
-    counts = grouped.counts(data["counts"], "objects")
+    counts = grouped.counts(data["counts"], "object")
     console.print(
         f"{data['revisions']['deployed']} -> {data['revisions']['new']}: {counts}", soft_wrap=True
     )

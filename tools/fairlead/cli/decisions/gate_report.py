@@ -95,9 +95,8 @@ def _draw(console: Console, report: Report) -> None:
         console.print(texts.printable(line), soft_wrap=True)
     if lines:
         console.print()
-    objects = "object" if len(report.verdicts) == 1 else "objects"
-    files = "1 file" if report.files == 1 else f"{report.files} files"
-    parts = [grouped.counts(report.counts, f"{objects} in {files}")]
+    place = f" in {texts.counted(report.files, 'file')}"
+    parts = [grouped.counts(report.counts, "object", place)]
     parts += [
         f"skipped, as {_SKIPPED[what]}: {report.skipped[what]}"
         for what in _SKIPPED

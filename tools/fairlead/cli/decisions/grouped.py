@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairlead.common import texts
+
 _NAMED = 3
 """The number of objects that are named in each group."""
 
@@ -29,10 +31,12 @@ def lines(findings: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, A
     return [{**group[0], "objects": _named(group)} for group in groups.values()]
 
 
-def counts(of: Mapping[str, int], noun: str) -> str:
-    """The sum and the single counts as text, such as `12 pods: 10 placed, 2 not mapped`."""
+def counts(of: Mapping[str, int], noun: str, place: str = "") -> str:
+    """The sum and the single counts as text, such as `12 pods: 10 placed, 2 not mapped` for the
+    noun `pod`. `place` follows the noun, such as ` in 3 files`.
+    """
     details = ", ".join(f"{count} {word}" for word, count in of.items() if count)
-    return f"{sum(of.values())} {noun}{f': {details}' if details else ''}"
+    return f"{texts.counted(sum(of.values()), noun)}{place}{f': {details}' if details else ''}"
 
 
 def _named(group: Sequence[Mapping[str, Any]]) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import operator
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 
 import click
@@ -88,11 +91,11 @@ def command(
     `fairlead status` lists.
 
     If there are several pods, the logs of all are shown, and each line begins with the name of its
-    server.
+    server. A decision in a log is shown as a short line.
 
     With `decisions` as SERVER, show the decisions in the logs of all servers: when, who, what, the
-    verdict and the reason. `-o json` prints whole entries of OPA's decision log; with --follow,
-    each on a line of its own.
+    verdict and the reason; equal ones in a row have one row. `-o json` prints whole entries of
+    OPA's decision log; with --follow, each on a line of its own.
 
     Exit code: 1 if there is no such decision.
     """
@@ -101,7 +104,7 @@ def command(
         _decisions(_cluster(target), selection, lines, follow, output)
         return
     _refuse_options_of_decisions()
-    for text in registry.find(target).logs(server, lines, follow):
+    for text in decision_logs.short(registry.find(target).logs(server, lines, follow)):
         sys.stdout.write(texts.printable(text, keep="\n\t"))
         sys.stdout.flush()
 
@@ -134,8 +137,19 @@ def _decisions(
             sys.stdout.flush()
         return
     entries = decision_logs.decisions(cluster, selection)[-lines:] if lines else []
-    summaries = [decision_entries.summary(entry) for entry in entries]
-    out.emit(entries, output, out.rows(None, _COLUMNS, summaries))
+    summaries = map(decision_entries.summary, entries)
+    out.emit(entries, output, out.rows(None, _COLUMNS, [*_joined(summaries)]))
+
+
+def _joined(summaries: Iterable[Mapping[str, str | None]]) -> Iterator[dict[str, str | None]]:
+    """Summaries, of which one stands for equal ones in a row: a controller whose pods are refused
+    asks again and again.
+    """
+    alike = operator.itemgetter("user", "request", "verdict", "reason")
+    for _, group in itertools.groupby(summaries, alike):
+        first, *others = group
+        times = f" ({len(others) + 1} times, until {others[-1]['time']})" if others else ""
+        yield {**first, "reason": f"{first['reason'] or ''}{times}".strip() or None}
 
 
 def _refuse_options_of_decisions() -> None:

@@ -83,9 +83,8 @@ def _draw(data: dict[str, Any], console: Console) -> None:
     out.fields(console, list(_servers(data["servers"])), label_width=11)
     console.print()
     if data["problems"]:
-        out.rows("problems", ("problem",), [{"problem": problem} for problem in data["problems"]])(
-            console
-        )
+        console.print("problems", style="bold")
+        out.fields(console, [("-", problem) for problem in data["problems"]], label_width=2)
     else:
         console.print("no problems")
 

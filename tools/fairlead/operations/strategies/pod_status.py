@@ -55,6 +55,7 @@ def describe(
     of_access = [
         objects.get("apps/v1", "Deployment", name, NAMESPACE) for name in (ACCESS, ACCESS_ENDS)
     ]
+    comparison = drift.compare(cluster, objects)
     noun = "OPA" if by_opa else "server in Python"
     return Description(
         engine=cluster.sidecar.engine,
@@ -70,13 +71,14 @@ def describe(
             "orphans": [orphan.document() for orphan in loaded.orphans],
             "certificates": certificate_status.certificates(cluster, objects),
         },
-        comparison=drift.compare(cluster, objects),
+        comparison=comparison,
         disabled=disabled_intents.webhooks(objects).disabled,
         dated={}
         if credentials is None
         else {TLS_SECRET: credentials.certificate, f"{TLS_SECRET}-ca": credentials.ca},
         problems=[
             *problems.of_opas(states, _expected_opas(objects), noun),
+            *problems.of_silence(states, comparison, noun),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
             *problems.of_access(access, *of_access),
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),

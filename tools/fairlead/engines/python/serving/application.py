@@ -39,6 +39,10 @@ log = logging.getLogger(__name__)
 # Otherwise the server would read the rest of the body, however long it is.
 _CLOSE = {"Connection": "close"}
 
+_STARTING = (
+    "the server in Python has no policies yet: retry in a second. If this lasts, `fairlead status` "
+    "says why"
+)
 _FIRST = 10.0
 """Seconds for which a new worker waits for its policies. It then refuses requests until it has
 them."""
@@ -133,16 +137,16 @@ class _Worker:
         """
         policies, intent = self._policies, request.path_params.get("intent")
         if policies is None:
-            return _json(503, {"error": "there are no policies yet"}, _CLOSE)
+            return _failure(503, _STARTING)
         names = policies.names if intent is None else {intent} & policies.names
         if intent and not names:
-            return _json(404, {"error": f"no policy {intent} is in force"}, _CLOSE)
+            return _failure(404, f"no policy {intent} is in force")
         try:
             async with self._in_hand.read(request) as review:
                 return await self._answer(policies, names, review)
         except UnreadableError as error:
             metrics.UNREADABLE.labels(error.status).inc()
-            return _json(error.status, {"error": str(error)}, _CLOSE)
+            return _failure(error.status, str(error))
 
     async def _answer(self, policies: Policies, names: Collection[str], review: Any) -> Response:
         with metrics.SECONDS.time():
@@ -152,7 +156,7 @@ class _Worker:
             except Exception:  # an API server treats it as a failure, and fails closed
                 log.exception("no decision about the request %s", reviews.uid(review))
                 metrics.DECISIONS.labels("failed").inc()
-                return _json(500, {"error": "the policies failed: see the log"})
+                return _failure(500, "the policies failed: see the log", closed=False)
         response = answer["response"]
         outcome = "patched" if "patch" in response else "allowed"
         metrics.DECISIONS.labels(outcome if response["allowed"] else "refused").inc()
@@ -182,6 +186,22 @@ def _end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE)
     os._exit(1)
+
+
+def _failure(status: int, message: str, *, closed: bool = True) -> Response:
+    """Why there is no decision, as a Status: API servers show its message to the user, and nothing
+    of another answer. `error` has the same text for other clients.
+    """
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "code": status,
+        "error": message,
+    }
+    return _json(status, body, _CLOSE if closed else None)
 
 
 def _json(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:
