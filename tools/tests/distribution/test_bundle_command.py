@@ -92,6 +92,13 @@ def test_namespaces_become_thin_data(made: Path) -> None:
     }
 
 
+def test_data_of_placement_are_checked_as_for_place(tmp_path: Path) -> None:
+    data = tmp_path / "placement.yaml"
+    data.write_text("placement:\n  customers:\n    acme: {jurisdictions: [eu], cert: [pci]}\n")
+    message = refused("build", "-o", tmp_path / "data.tar.gz", "--data", data)
+    assert "placement.yaml:3: placement.customers.acme has the key 'cert'" in message
+
+
 def test_the_configuration_names_all_that_an_opa_needs(made: Path) -> None:
     result = run(
         *("config", "--url", "https://policies.example.com/", "--public-key", made / "key.pub"),
