@@ -39,6 +39,14 @@ GRANT = ("grant", "a", "--for", "2h")
             (*GRANT, "--clusterrole", "b", "--user", "u", "--from", "noon"),
             "'noon' is not a time such as 2026-11-24T09:00",
         ),
+        (
+            (*GRANT, "--clusterrole", "b", "--user", "u", "--from", "2027-02-29T09:00Z"),
+            "--from: '2027-02-29T09:00:00Z' is not in the calendar: day is out of range for month",
+        ),
+        (
+            (*GRANT, "--clusterrole", "b", "--user", "u", "--from", "2027-02-28T24:00"),
+            "--from: '2027-02-28T24:00' is not in the calendar: hour must be in 0..23",
+        ),
     ],
 )
 def test_wrong_usage_is_told(arguments: tuple[str, ...], message: str) -> None:
