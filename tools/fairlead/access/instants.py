@@ -6,6 +6,8 @@ late.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 SECOND = 1_000_000_000
@@ -32,7 +34,8 @@ def nanoseconds(text: str) -> int:
         raise ValueError(f"{text!r} is not a time of RFC 3339, such as 2026-11-21T20:44:36Z")
     year, *civil, fraction, sign, hours, minutes = match.groups()
     before = int(year) == 0  # a datetime has no year 0
-    local = datetime(int(year) + before * _CYCLE[0], *map(int, civil), tzinfo=UTC) - _EPOCH  # type: ignore[arg-type, misc]
+    with _named(text):
+        local = datetime(int(year) + before * _CYCLE[0], *map(int, civil), tzinfo=UTC) - _EPOCH  # type: ignore[arg-type, misc]
     local -= before * timedelta(days=_CYCLE[1])
     if int(hours or 0) > 23 or int(minutes or 0) > 59:
         raise ValueError(f"{text!r} has an offset that is none: at most 23:59")
@@ -54,7 +57,8 @@ def written(text: str) -> datetime:
     whole = f"{day}T{minute or '00:00'}{second or ':00'}"
     if offset:
         return moment(nanoseconds(whole + offset))
-    local = datetime.fromisoformat(whole)
+    with _named(text):
+        local = datetime.fromisoformat(whole)
     earlier, later = (local.replace(fold=fold).astimezone() for fold in (0, 1))
     if earlier.utcoffset() == later.utcoffset():
         return earlier
@@ -67,6 +71,15 @@ def written(text: str) -> datetime:
         f"{text} is twice in the local zone, where clocks are set back then: write "
         f"{earlier.isoformat()} or {later.isoformat()}"
     )
+
+
+@contextmanager
+def _named(text: str) -> Iterator[None]:
+    """Raises the errors of datetime with the text that is meant."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not in the calendar: {error}") from error
 
 
 def of(moment: datetime) -> int:

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
-from fairlead.inputs import manifest_files
+from fairlead.inputs import manifest_files, metadata_checks
 from fairlead.kube import admission_reviews, served_kinds
 from fairlead.kube.discovery import Kind
 from fairlead.kube.served_kinds import Known
@@ -138,7 +138,7 @@ def _request(
     )
     request = review.get("request")
     name = request.get("namespace") if isinstance(request, dict) else None
-    problem = manifest_files.metadata_problem(document)
+    problem = metadata_checks.problem(document)
     return Request(
         path,
         document.line(()),

@@ -118,6 +118,9 @@ def collect(document: yaml_files.Document, findings: Findings, expressions: Expr
         if kind not in ("MutatingPolicy", "ValidatingPolicy"):
             raise Untakable("it configures Kyverno, and Fairlead has no counterpart")
         policy = document.parse(_Policy)
+        mode = policy.spec.evaluation.mode
+        if mode != "Kubernetes":
+            raise Untakable(f"evaluation.mode {mode}: it is not about objects of Kubernetes")
         if kind == "MutatingPolicy":
             _mutate(document, policy, findings, expressions)
         else:
@@ -228,10 +231,6 @@ def _mode(actions: Sequence[str]) -> str | None:
 def _check_in_force(spec: _Spec) -> None:
     if not spec.evaluation.admission.enabled:
         raise Untakable("evaluation.admission.enabled is false, so it decides about no new object")
-    if spec.evaluation.mode != "Kubernetes":
-        raise Untakable(
-            f"evaluation.mode {spec.evaluation.mode}: it is not about objects of Kubernetes"
-        )
     rules = spec.match_constraints.resource_rules
     if not all({"CREATE", "*"} & {*rule.operations} for rule in rules):
         raise Untakable(

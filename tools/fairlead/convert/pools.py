@@ -73,6 +73,8 @@ def compile_pools(findings: Findings) -> Pools:
     pools = Pools(label)
     everywhere = [part for part in usable if isinstance(part.target, Everywhere)]
     _by_label(pools, findings, everywhere, usable)
+    if not pools.pools:  # the label keeps the meaning that it has for others
+        pools.namespace_label = _LABEL
     _default(pools, findings, everywhere)
     _by_name(pools, findings, everywhere, usable)
     _check_labels(pools, findings)

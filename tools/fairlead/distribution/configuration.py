@@ -80,22 +80,24 @@ def document(following: Following) -> dict[str, Any]:
             key.key_id: {"algorithm": key.algorithm, "key": key.pem.decode()}
             for key in following.keys
         },
-        "bundles": {name: _bundle(name, following.scope, repository) for name in following.names},
+        "bundles": {name: _bundle(name, following, repository) for name in following.names},
         "persistence_directory": str(following.persisted),
         **({"labels": labels} if labels else {}),
         **({"default_decision": DECISION} if POLICIES in following.names else {}),
     }
 
 
-def _bundle(name: str, scope: str, repository: Repository | None) -> dict[str, Any]:
+def _bundle(name: str, following: Following, repository: Repository | None) -> dict[str, Any]:
     minimum, maximum = _DELAYS
+    only_key = {"keyid": following.keys[0].key_id} if len(following.keys) == 1 else {}
     return {
         "service": _SERVICE,
         "resource": repository.image(name) if repository else f"bundles/{name}.tar.gz",
         "persist": True,
         "size_limit_bytes": LARGEST,  # of each file; OPA reads all before it verifies them
-        # With this block, OPA refuses a bundle without a signature.
-        "signing": {"scope": claim(scope, name)},
+        # With this block, OPA refuses a bundle without a signature; before 1.21.3, only if the
+        # block names the key (GHSA-g2pf-6v5v-qcc8). With two keys, the signature has to name it.
+        "signing": {**only_key, "scope": claim(following.scope, name)},
         "polling": {"min_delay_seconds": minimum, "max_delay_seconds": maximum},
     }
 

@@ -14,6 +14,7 @@ from fairlead.common.progress import Progress
 from fairlead.distribution import archives
 from fairlead.distribution.archives import DATA, POLICIES, Archive
 from fairlead.opa import bundle_files
+from fairlead.placement import data_sources
 from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import PACKAGE
@@ -76,15 +77,20 @@ def data(documents: Mapping[str, Any]) -> Archive:
     return _archive(DATA, {"data.json": text.encode()}, roots)
 
 
-def documents(paths: Iterable[Path], namespaces: Path | None, labels: list[str]) -> dict[str, Any]:
+def documents(
+    paths: Iterable[Path], namespaces: Path | None, labels: list[str], progress: Progress
+) -> dict[str, Any]:
     """The documents of files of data, and the thin form of the Namespaces in the manifests of a
-    file: of each the `labels`, as the sidecar replicates them. Raises InputError.
+    file: of each the `labels`, as the sidecar replicates them. Warns of keys of `placement` that
+    are not read. Raises InputError.
     """
     merged: dict[str, Any] = {}
     for path in paths:
         for document in yaml_files.read_yaml(path):
             if not isinstance(document.value, dict):
                 raise InputError(path, "is not a mapping: name the documents of OPA's data", line=1)
+            if "placement" in document.value:
+                data_sources.check(document, str(yaml_files.shown(path)), progress)
             for name, value in document.value.items():
                 if name in ("system", "signed_bundle") or name in merged:
                     problem = "stands in another file" if name in merged else "is OPA's own"

@@ -6,7 +6,6 @@ import fnmatch
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,9 @@ from typing import Any
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Document
-from fairlead.inputs import kustomizations, manifest_texts
+from fairlead.inputs import kustomizations, manifest_texts, metadata_checks
 from fairlead.inputs.kustomizations import Kustomization
-from fairlead.kube import admission_reviews, labels
+from fairlead.kube import admission_reviews
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The files of a folder that are read."""
@@ -30,8 +29,6 @@ TEMPLATE = "Helm template"
 # Far above what any API server stores, far below what recursion here takes.
 _DEEPEST = 100
 _LARGEST = 1_000_000
-# What Flux and envsubst replace.
-_VARIABLE = re.compile(r"\$\{\w+")
 _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 
@@ -56,7 +53,7 @@ class Reading:
         """The objects. Raises InputError if anything is unreadable, or has a name or a label that
         no API server accepts.
         """
-        problems = [*self.unreadable, *filter(None, map(metadata_problem, self.documents))]
+        problems = [*self.unreadable, *filter(None, map(metadata_checks.problem, self.documents))]
         if problems:
             raise problems[0]
         return self.documents
@@ -338,43 +335,11 @@ def _check(document: Document, extra_key: str | None) -> None:
             )
 
 
-def metadata_problem(document: Document) -> InputError | None:
-    """What is wrong with the first name or label that no API server accepts. Names are searched for
-    variables alone: what else they may hold depends on the kind.
-    """
-    metadata = document.value.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    for key in ("name", "generateName", "namespace"):
-        try:
-            _of_variable(str(metadata.get(key, "")))
-        except ValueError as error:
-            line = document.line(["metadata", key])
-            return InputError(document.path, f"metadata.{key}: {error}", line=line)
-    raw_labels = metadata.get("labels")
-    for key, label in (raw_labels if isinstance(raw_labels, dict) else {}).items():
-        try:
-            labels.check_key(key)
-            labels.check_value(_of_variable(label) if isinstance(label, str) else _no_text(label))
-        except ValueError as error:
-            line = document.line(["metadata", "labels", key])
-            return InputError(document.path, f"metadata.labels: {error}", line=line)
-    return None
-
-
-def _no_text(label: Any) -> str:
-    how = "write text" if isinstance(label, dict | list) else "quote it"
-    raise ValueError(f"{json.dumps(label)} is not a label value: {how}")
-
-
-def _of_variable(text: str) -> str:
-    if _VARIABLE.search(text):
-        raise ValueError(f"{text!r} is a variable: name the manifests with its value")
-    return text
-
-
 def variables(value: Any) -> list[str]:
     """The variables for Flux or envsubst in an object, such as `${REPLICAS}`, sorted."""
-    return sorted({f"{text}}}" for text in _VARIABLE.findall(json.dumps(value, default=str))})
+    return sorted(
+        {f"{text}}}" for text in metadata_checks.VARIABLE.findall(json.dumps(value, default=str))}
+    )
 
 
 def _check_json(document: Document) -> None:

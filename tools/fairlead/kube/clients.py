@@ -629,11 +629,17 @@ class Objects:
         return client.ApiClient(configuration)
 
 
-def reach(kubeconfig: Path, *, field_manager: str = FIELD_MANAGER) -> Objects:
-    """The objects of the cluster that `kubeconfig` names. Raises UsageError if its API server
-    cannot be reached, InputError if the file is invalid.
+def reach(
+    kubeconfig: Path,
+    *,
+    field_manager: str = FIELD_MANAGER,
+    page: int | None = None,
+    most: int | None = None,
+) -> Objects:
+    """The objects of the cluster that `kubeconfig` names; for `page` and `most`, see Objects.
+    Raises UsageError if its API server cannot be reached, InputError if the file is invalid.
     """
-    objects = Objects(kubeconfig, field_manager=field_manager)
+    objects = Objects(kubeconfig, field_manager=field_manager, page=page, most=most)
     try:
         objects.call("GET", "/version", action="cannot read the API's resources")
     except Unreachable as error:

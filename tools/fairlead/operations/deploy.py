@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from fairlead.clusters import webhook_connections
@@ -13,6 +13,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import engine_names, ownership, render
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
+from fairlead.kube.errors import Unreachable
 from fairlead.operations import (
     applying,
     bundle_following,
@@ -23,7 +24,7 @@ from fairlead.operations import (
     rotate,
     strategies,
 )
-from fairlead.operations.applying import DELETED, Outcome
+from fairlead.operations.applying import DELETED, Applier, Outcome
 from fairlead.operations.change_steps import Change
 from fairlead.operations.strategies import cel, python
 from fairlead.operations.strategies.base import Operation, Revision, Strategy
@@ -67,8 +68,8 @@ def deploy(
         new = strategy.render(policies)
         _require_accepted(operation, new)
         before = _former(operation, strategy)
-        result = change_steps.bring(operation, strategy, new, before, Change("deploy", message))
-        ownership.record(operation.objects, operation.applier.uids)
+        with _written_down(operation.applier):
+            result = change_steps.bring(operation, strategy, new, before, Change("deploy", message))
     if policies.settings.certificates.by == "fairlead":
         rotate.if_due(cluster, policies.settings.certificates.renewal, progress=progress)
     for taken in operation.applier.taken:
@@ -83,6 +84,22 @@ def deploy(
         _tell_what_stays(cluster, progress)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return result.states
+
+
+@contextmanager
+def _written_down(applier: Applier) -> Iterator[None]:
+    """Record what the block applies, also if it fails or is interrupted: `fairlead uninstall` has
+    to know it even if its other marks get lost.
+    """
+    try:
+        yield
+    except Unreachable:
+        raise
+    except BaseException:
+        with suppress(FairleadError):  # the first error counts, and the namespace may be missing
+            ownership.record(applier.objects, applier.uids)
+        raise
+    ownership.record(applier.objects, applier.uids)
 
 
 def _tell_what_stays(cluster: Cluster, progress: Progress) -> None:

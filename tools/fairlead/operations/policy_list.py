@@ -1,4 +1,5 @@
-"""Lists what OPA loads besides its own files: ConfigMaps of policies and PlacementPolicies."""
+"""Lists what OPA loads besides its own files: ConfigMaps of policies and PlacementPolicies, and the
+ConfigMaps of data that it rejects."""
 
 from __future__ import annotations
 
@@ -17,20 +18,25 @@ def listed(objects: clients.Objects) -> list[dict[str, Any]]:
     `status` is ok, error or pending; unknown if it cannot be read. `installed` is on how many OPAs
     of how many, such as 2/2, and `decided` is the last decision in words, and `conflict` says which
     policies claim one package. ConfigMaps have None for package, installed, revision, decided and
-    conflict. Raises FairleadError.
+    conflict. Of those with data, whose kind is `ConfigMap of data`, only the rejected ones are
+    there. Raises FairleadError.
     """
-    empty = dict.fromkeys(("package", "installed", "revision", "decided", "conflict"))
-    config_maps = [
-        {
-            "kind": "ConfigMap",
-            "name": policy["name"],
-            "status": policy["status"],
-            **empty,
-            "error": policy["error"],
-        }
-        for policy in policy_status.policies(objects)
+    rejected = (each for each in policy_status.data(objects) if each["status"] == "error")
+    return [
+        *(_of_config_map("ConfigMap", each) for each in policy_status.policies(objects)),
+        *(_of_config_map("ConfigMap of data", each) for each in rejected),
+        *placement_policies(objects),
     ]
-    return [*config_maps, *placement_policies(objects)]
+
+
+def _of_config_map(kind: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "name": state["name"],
+        "status": state["status"],
+        **dict.fromkeys(("package", "installed", "revision", "decided", "conflict")),
+        "error": state["error"],
+    }
 
 
 def placement_policies(objects: clients.Objects) -> list[dict[str, Any]]:

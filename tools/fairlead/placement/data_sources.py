@@ -25,7 +25,11 @@ _REQUIREMENTS = {
     *("effect", "key", "taints", "value"),
 }
 """The keys without which a decision would allow more."""
-_UNREAD = "has the key {!r}, which is not read: did you mean {!r}?"
+_MEANT = "has the key {!r}, which is not read: did you mean {!r}?"
+_UNREAD = "has the key {!r}, which is not read: write it below labels, if it is no requirement"
+_SHORTEST, _LETTERS = 4, 2
+"""The letters of the shortest key that stands for a longer one, such as `cert`, and how many more
+or less another one has."""
 _READ_BY_YAML = {
     "false": "false, such as an unquoted no",
     "null": "null",
@@ -39,9 +43,9 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
     """The data of all sources, which are files and http(s) URLs. What two of them say differently,
     the later one decides; mappings are merged.
 
-    If a URL has no good answer, the last good one counts, with a warning. Keys that look misspelt
-    are warnings, too, because data may have further fields; errors, if they would drop a
-    requirement. Raises InputError.
+    If a URL has no good answer, the last good one counts, with a warning. Keys that are not read
+    are warnings, too, because data may have further fields; errors, if they look like requirements.
+    Raises InputError.
     """
     merged: dict[str, Any] = {}
     for source in sources:
@@ -60,18 +64,18 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
 
 
 def check(document: yaml_files.Document, name: str, progress: Progress) -> None:
-    """Warn of keys that look misspelt; `name` is that of the source in messages. Raises InputError
-    for one that would drop a requirement, and for names that are no text.
+    """Warn of keys that are not read; `name` is that of the source in messages. Raises InputError
+    for one that looks like a requirement, and for names that are no text.
     """
     _require_sound(document)
     _warn(document, name, progress)
 
 
 def _warn(document: yaml_files.Document, name: str, progress: Progress) -> None:
-    for (first, further), meant in _misspelt(document):
+    for (first, further), meant in _unread(document):
         at = _place(name, document.line(first))
         more = f" (and {further} more)" if further else ""
-        progress.warn(f"{at}: {_shown(first[:-1])}{more} {_UNREAD.format(first[-1], meant)}")
+        progress.warn(f"{at}: {_shown(first[:-1])}{more} {_problem(first[-1], meant)}")
 
 
 def _document(text: str, path: Path) -> yaml_files.Document:
@@ -81,6 +85,12 @@ def _document(text: str, path: Path) -> yaml_files.Document:
             path,
             "has no data of clusters: write one document with `placement` at its top, and in that "
             "`clusters` and `customers`",
+        )
+    for key in first.value.keys() & _schema()["properties"].keys():
+        raise InputError(
+            path,
+            f"has the key {key!r} beside placement: write it below placement",
+            line=first.line((key,)),
         )
     _require_sound(first)
     return first
@@ -104,8 +114,8 @@ def _require_sound(document: yaml_files.Document) -> None:
                     line=document.line(location),
                 )
     problems = [
-        (document.line(first), f"{_shown(first[:-1])} {_UNREAD.format(first[-1], meant)}")
-        for (first, _), meant in _misspelt(document)
+        (document.line(first), f"{_shown(first[:-1])} {_problem(first[-1], meant)}")
+        for (first, _), meant in _unread(document)
         if meant in _REQUIREMENTS
     ]
     if problems:
@@ -124,17 +134,50 @@ def _parts(value: Any, location: _Location) -> Iterator[tuple[_Location, Any]]:
             yield from _parts(child, (*location, number))
 
 
-def _misspelt(document: yaml_files.Document) -> Iterator[tuple[tuple[_Location, int], str]]:
-    """Each key that placement does not know and that looks like one that it knows: its first place
-    and how many more there are, and the key that is meant.
+def _schema() -> dict[str, Any]:
+    file = paths.root() / "tools" / "schemas" / "placement_data.json"
+    return dict(json.loads(file.read_text()))
+
+
+def _unread(document: yaml_files.Document) -> Iterator[tuple[tuple[_Location, int], str]]:
+    """Each key that placement does not know and that looks like one that it knows, or stands where
+    requirements do: its first place and how many more there are, and the key that is meant, or "".
     """
-    schema = json.loads((paths.root() / "tools" / "schemas" / "placement_data.json").read_text())
     places: dict[tuple[str, str], list[_Location]] = {}
-    for location, keys in _unknown(document.value["placement"], schema, ("placement",)):
-        if close := difflib.get_close_matches(str(location[-1]), keys, 1, _SIMILAR):
-            places.setdefault((str(location[-1]), close[0]), []).append(location)
+    for location, keys in _unknown(document.value["placement"], _schema(), ("placement",)):
+        meant = _meant(str(location[-1]), keys)
+        if meant or "labels" in keys:
+            places.setdefault((str(location[-1]), meant), []).append(location)
     for (_, meant), (first, *further) in places.items():
         yield (first, len(further)), meant
+
+
+def _meant(key: str, keys: Sequence[str]) -> str:
+    """The one of `keys` that an unknown key looks like; "" if it looks like none.
+
+    It finds all that OPA refuses, and keys whose letters differ.
+    """
+    lowered = key.lower()
+    close = difflib.get_close_matches(lowered, keys, 1, _SIMILAR)
+    return next(iter([*close, *(known for known in keys if _resembles(lowered, known))]), "")
+
+
+def _resembles(key: str, known: str) -> bool:
+    """The rule of policies/lib/spelling, for a key in lower case."""
+    stem, end = key.removesuffix("s"), max(5, len(known) - 7)
+    return (
+        key.endswith(known)
+        or (len(stem) >= _SHORTEST and known.startswith(stem))
+        or (
+            abs(len(key) - len(known)) <= _LETTERS
+            and key[:1] == known[:1]
+            and (key.startswith(known[:end]) or key.endswith(known[-end:]))
+        )
+    )
+
+
+def _problem(key: str | int, meant: str) -> str:
+    return _MEANT.format(key, meant) if meant else _UNREAD.format(key)
 
 
 def _unknown(

@@ -5,7 +5,7 @@ OPA decides about each workload. Other objects follow those of their namespace (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -35,11 +35,13 @@ from fairlead.settings.models import Settings
 @dataclass(frozen=True)
 class Result:
     """What was read, in its order: every document, and the decision about those that are objects to
-    place. `notes` are sentences about what is left out.
+    place. `notes` are sentences about what is left out, and `unread` the titles of workloads that
+    are there and could not be read.
     """
 
     documents: Sequence[tuple[yaml_files.Document, Placement | None]]
     notes: Sequence[str] = ()
+    unread: Collection[str] = ()
 
     @property
     def placements(self) -> list[Placement]:
@@ -55,12 +57,14 @@ class Result:
 @dataclass(frozen=True)
 class Inputs:
     """What decisions are made from: all manifests, OPA's data, and the weights of the clusters
-    where workloads run by what carried out the last decision, by their titles.
+    where workloads run by what carried out the last decision, by their titles. `unread` are the
+    titles of workloads that are too large to be read.
     """
 
     documents: Sequence[yaml_files.Document]
     data: Mapping[str, Any]
     running: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unread: Collection[str] = ()
 
     @property
     def workloads(self) -> Sequence[yaml_files.Document]:
@@ -118,7 +122,8 @@ def decide(
     }
     return Result(
         [(document, placements.get(id(document))) for document in inputs.documents],
-        _notes(parts),
+        [*_notes(parts), *map(_left_alone, sorted(inputs.unread))],
+        inputs.unread,
     )
 
 
@@ -167,6 +172,10 @@ def _notes(parts: manifest_kinds.Sorted) -> list[str]:
             title = manifest_kinds.title_of(document.value)
             notes.append(f"{title} is left out: {kind} {name}, which makes it, is not here")
     return notes
+
+
+def _left_alone(title: str) -> str:
+    return f"{title} is left out: it is too large to be read, and stays where it runs"
 
 
 def workloads_in(

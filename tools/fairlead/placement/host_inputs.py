@@ -4,7 +4,7 @@ the ConfigMap with the data. All are followed by watches of the API server."""
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Event, Thread
@@ -16,7 +16,7 @@ from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Document
 from fairlead.deployment import names
 from fairlead.kube import admission_reviews, resources
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.clients import BRIEF, MOST, SMALL_PAGE, Objects
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.placement import data_sources, decisions, karmada, manifest_kinds
@@ -57,6 +57,8 @@ class HostInputs:
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
         self._version = 0
         self._changed = Condition()
+        self.watches: Sequence[Watch] = ()
+        """What calls `replace` and `apply`, and knows which objects are too large to be read."""
 
     def replace(self, source: Source, objects: Iterable[Mapping[str, Any]]) -> None:
         """Replace all objects of the source."""
@@ -68,7 +70,8 @@ class HostInputs:
 
     def apply(self, source: Source, removed: bool, value: Mapping[str, Any]) -> None:
         """Take one event."""
-        key, read = _key(value), _thinned(source, value)
+        key = _key(value)
+        read = None if removed else _thinned(source, value)
         with self._changed:
             known = self._objects.setdefault(_name(source), {})
             if removed and known.pop(key, None) is not None:
@@ -78,21 +81,17 @@ class HostInputs:
                 self._tell()
 
     def read(self, progress: Progress) -> Inputs:
-        """Everything as it is now. Raises InputError if the data are missing or cannot be read."""
+        """Everything as it is now, except what is too large. Raises InputError if the data are
+        missing or cannot be read.
+        """
+        unread = self._unread()
         with self._changed:
             objects = {name: dict(each) for name, each in self._objects.items()}
-        namespaces = objects.get(_NAMESPACES, {})
-        documents = [
-            Document(self._host, {"apiVersion": api_version, "kind": kind, **value}, None)
-            for name, (api_version, kind) in (
-                (_NAMESPACES, ("v1", "Namespace")),
-                *_WORKLOADS.items(),
-            )
-            for (namespace, _), value in sorted(objects.get(name, {}).items())
-            if name == _NAMESPACES
-            or not self._only_of_customers
-            or _has_customer(value, namespaces.get(("", namespace), {}))
-        ]
+        # Once more: meanwhile, an object may have become too large.
+        unread |= self._unread()
+        documents = self._documents(
+            objects, {name for source, name in unread if source == _NAMESPACES}
+        )
         data = objects.get(_CONFIG, {}).get((names.NAMESPACE, DATA))
         where = f"{self._host}: ConfigMap {names.NAMESPACE}/{DATA}"
         if data is None:
@@ -106,6 +105,7 @@ class HostInputs:
                 for _, _, title, weights in filter(None, objects.get(name, {}).values())
                 if weights
             },
+            _titles(unread, objects),
         )
 
     def carried_out(self) -> Any:
@@ -116,7 +116,7 @@ class HostInputs:
     def stamp(self) -> Hashable:
         """What differs when something has changed."""
         with self._changed:
-            return self._version
+            return self._version, frozenset(self._unread())
 
     def wait(self, seconds: float) -> None:
         """Wait until something has changed, for up to so many seconds."""
@@ -127,6 +127,31 @@ class HostInputs:
         """Whether all sources have been listed."""
         with self._changed:
             return all(_name(source) in self._objects for source in sources)
+
+    def _documents(
+        self, objects: Mapping[str, Mapping[tuple[str, str], Any]], unread: Collection[str]
+    ) -> list[Document]:
+        """The namespaces and the workloads that count, except in `unread` namespaces."""
+        namespaces = objects.get(_NAMESPACES, {})
+        return [
+            Document(self._host, {"apiVersion": api_version, "kind": kind, **value}, None)
+            for source, (api_version, kind) in (
+                (_NAMESPACES, ("v1", "Namespace")),
+                *_WORKLOADS.items(),
+            )
+            for (namespace, _), value in sorted(objects.get(source, {}).items())
+            if source == _NAMESPACES
+            or (
+                namespace not in unread and self._counts(value, namespaces.get(("", namespace), {}))
+            )
+        ]
+
+    def _counts(self, workload: Mapping[str, Any], namespace: Mapping[str, Any]) -> bool:
+        return not self._only_of_customers or _has_customer(workload, namespace)
+
+    def _unread(self) -> set[tuple[str, str]]:
+        """What is too large to be read: the name of its source, and <namespace>/<name>."""
+        return {(_name(watch.source), name) for watch in self.watches for name in watch.left_out}
 
     def _tell(self) -> None:
         self._version += 1
@@ -149,9 +174,14 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
     stop, metrics = Event(), Metrics()
     with host.as_file() as kubeconfig:
         api = Objects(kubeconfig, timeout=BRIEF)
+        of_users = Objects(kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
         _require_rights(host.name, api, [source for source, _ in followed_sources])
-        following = [
-            Watch(api, source, chosen, inputs, metrics) for source, chosen in followed_sources
+        following = inputs.watches = [
+            Watch(
+                api if source.namespace == names.NAMESPACE else of_users,
+                *(source, chosen, inputs, metrics),
+            )
+            for source, chosen in followed_sources
         ]
         try:
             for watch in following:
@@ -172,15 +202,16 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
 
 def _require_rights(host: str, api: Objects, sources: Iterable[Source]) -> None:
     """Raises UsageError for the first of the sources that the API server does not let us list. It
-    may be away for a moment.
+    may be away for a moment, and need not have Karmada's kinds.
     """
-    try:
-        for source in sources:
+    for source in sources:
+        try:
             api.call("GET", watches.path(source), query={"limit": "1"})
-    except Refused as error:
-        raise UsageError(f"{host}: {error}") from error
-    except Unreachable:
-        return
+        except Refused as error:
+            if error.status != 404:
+                raise UsageError(f"{host}: {error}") from error
+        except Unreachable:
+            return
 
 
 def _resource(text: str) -> Source:
@@ -209,6 +240,24 @@ def _thinned(source: Source, value: Mapping[str, Any]) -> Any:
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     thinned = {"metadata": {key: metadata[key] for key in kept if metadata.get(key)}}
     return {**thinned, "spec": value["spec"]} if source.resource else thinned
+
+
+def _titles(
+    unread: Iterable[tuple[str, str]], objects: Mapping[str, Iterable[tuple[str, str]]]
+) -> set[str]:
+    """The workloads that are too large to be read, or whose namespace is."""
+    titles = set()
+    for source, name in unread:
+        if source in _WORKLOADS:
+            titles.add(f"{_WORKLOADS[source][1]} {name}")
+        if source == _NAMESPACES:
+            titles |= {
+                f"{kind} {'/'.join(key)}"
+                for path, (_, kind) in _WORKLOADS.items()
+                for key in objects.get(path, ())
+                if key[0] == name
+            }
+    return titles
 
 
 def _has_customer(value: Mapping[str, Any], namespace: Mapping[str, Any]) -> bool:

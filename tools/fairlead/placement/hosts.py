@@ -40,12 +40,14 @@ class Host:
         return cls(name, yaml.safe_dump(document, sort_keys=False))
 
     def objects(self) -> clients.Objects:
-        """A client of the cluster's objects, for one thread. Raises UsageError, which names the
-        cluster, if that cannot be reached, or does not let us in.
+        """A client of the cluster's objects, for one thread, which reads none of megabytes. Raises
+        UsageError, which names the cluster, if that cannot be reached, or does not let us in.
         """
         with self.as_file() as file:
             try:
-                return clients.reach(file, field_manager=FIELD_MANAGER)
+                return clients.reach(
+                    file, field_manager=FIELD_MANAGER, page=clients.SMALL_PAGE, most=clients.MOST
+                )
             except ApiServerError as error:
                 raise UsageError(f"{file}: {error}") from error
 

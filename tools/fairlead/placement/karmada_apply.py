@@ -10,13 +10,12 @@ from typing import Any
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import ownership
-from fairlead.kube import clients
+from fairlead.kube import admission_reviews, api_paths, clients
 from fairlead.kube.errors import Unreachable
 from fairlead.operations.applying import Applier, Outcome
 from fairlead.placement import karmada
 from fairlead.placement.decisions import Result
 from fairlead.placement.hosts import Host, is_ours
-from fairlead.placement.placements import Placement
 
 _KINDS = ("PropagationPolicy", "OverridePolicy")
 
@@ -35,8 +34,8 @@ class Report:
 def keep(result: Result, host: Host, *, progress: Progress) -> Report:
     """Apply the policies of all workloads without errors, and delete those that belong to none of
     the workloads any more. Policies that were not applied in this way are left alone, and so are
-    those of workloads with errors; all are, if there is no workload at all, as by a mistyped
-    selector. Raises InputError as karmada.policies.
+    those of workloads with errors or that could not be read; all are, if there is no workload at
+    all, as by a mistyped selector. Raises InputError as karmada.policies.
     """
     report = Report(host.name)
     if not result.workloads:
@@ -57,7 +56,7 @@ def keep(result: Result, host: Host, *, progress: Progress) -> Report:
     try:
         for policy in policies:
             run.apply(policy)
-        run.remove_others(policies, result.placements)
+        run.remove_others(policies, result)
     except Unreachable as error:
         report.problems.append(f"{host.name}: {error}")
     report.outcomes = run.applier.outcomes
@@ -97,28 +96,29 @@ class _Run:
                 raise FairleadError(f"{shown} is being deleted: run this again later")
             self.applier.apply(_marked(policy))
 
-    def remove_others(
-        self, policies: Sequence[Mapping[str, Any]], placements: Sequence[Placement]
-    ) -> None:
+    def remove_others(self, policies: Sequence[Mapping[str, Any]], result: Result) -> None:
         """Delete Fairlead's policies that are not among these, except those of workloads that have
-        errors now.
+        errors now, or could not be read.
         """
         current = {(policy["kind"], *_place(policy)) for policy in policies}
-        titles = {placement.title for placement in placements}
-        failed = {placement.title for placement in placements if placement.errors}
+        undecided = {placement.title for placement in result.placements if placement.errors}
+        undecided |= {*result.unread}
         for kind in _KINDS:
             with self._attempt():
-                for live in self._objects.list(karmada.API_VERSION, kind, None):
-                    title = karmada.title_of(live)
-                    left = title not in titles or (
-                        title not in failed and (kind, *_place(live)) not in current
-                    )
-                    if is_ours(live) and left:
-                        self._delete(kind, live)
+                path = api_paths.joined(karmada.API_VERSION, None, admission_reviews.plural(kind))
+                left = [
+                    _place(live)
+                    for live in self._objects.collection(path, {})
+                    if (kind, *_place(live)) not in current
+                    and is_ours(live)
+                    and karmada.title_of(live) not in undecided
+                ]
+                for place in left:
+                    self._delete(kind, place)
 
-    def _delete(self, kind: str, live: Mapping[str, Any]) -> None:
+    def _delete(self, kind: str, place: tuple[str, str]) -> None:
         with self._attempt():
-            namespace, name = _place(live)
+            namespace, name = place
             self.applier.delete(karmada.API_VERSION, kind, name, namespace)
 
     @contextmanager

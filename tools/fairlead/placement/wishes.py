@@ -32,6 +32,7 @@ _MEANT = {
 """What is meant by the name of a key, without its prefix."""
 _GENERAL = {"criticality", "clusters", "customer", "traffic"}
 """Names that with another prefix belong to others."""
+_OURS = "fairlead.dev"
 _NO_WISHES = {"criticality", "customer", ANNOTATION}
 """Keys that pods may have for reasons of their own."""
 _SIMILAR = 0.85
@@ -74,7 +75,8 @@ def _advice(field: str, key: str, value: Any) -> str | None:
     spelt = _CAPITAL.sub("-", name).replace("_", "-").lower()
     federation = _FEDERATION.fullmatch(key)
     if prefix and not federation:
-        return f"did you mean {_MEANT[spelt]}?" if spelt in _MEANT.keys() - _GENERAL else None
+        of_others = set() if prefix == _OURS else _GENERAL
+        return f"did you mean {_MEANT[spelt]}?" if spelt in _MEANT.keys() - of_others else None
     if federation and spelt.endswith("-preferences"):
         return f"did you mean {_PREFERENCES}?"
     # What resembles `clusters` is a word of others, such as the label `cluster`.

@@ -87,7 +87,7 @@ class Watch:
         """
         self.left_out: set[str] = set()
         """The objects that are too large for the client, as <namespace>/<name>. They count as
-        absent."""
+        absent. Their names are here before they are, and until they are there again."""
         self.confirmed: float | None = None
         """The time up to which the state of this source is known (time.monotonic), None before its
         first list.
@@ -156,12 +156,16 @@ class Watch:
             nonlocal version
             version = resource_version
 
+        def on_left_out(name: str) -> None:
+            left_out.add(name)
+            self.left_out = self.left_out | {name}
+
         objects = self._api.collection(
             self._path,
             self._selector,
             metadata_only=self._thin,
             version=on_version,
-            left_out=left_out.add,
+            left_out=on_left_out,
         )
         try:
             self._desired.replace(self.source, objects)
@@ -203,8 +207,11 @@ class Watch:
         """
         metadata = value["metadata"]
         name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-        self.left_out = self.left_out - {name} | ({name} if type_ == LEFT_OUT else set())
+        if type_ == LEFT_OUT:
+            self.left_out = self.left_out | {name}
         self._desired.apply(self.source, type_ in ("DELETED", LEFT_OUT), value)
+        if type_ != LEFT_OUT:
+            self.left_out = self.left_out - {name}
 
     @property
     def _thin(self) -> bool:

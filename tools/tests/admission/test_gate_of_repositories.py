@@ -132,6 +132,48 @@ def test_a_label_that_no_api_server_takes_refuses_its_object(
     assert result.return_value == 1
 
 
+CUSTOM = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a, annotations: {%s}}\n"
+PODS = """\
+apiVersion: {}
+kind: {}
+metadata: {{name: web, namespace: shop}}
+spec: {}{{metadata: {{labels: {{version: {}}}}}, spec: {{containers: [{{name: c, image: x}}]}}}}{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (CUSTOM % "scrape: true", "metadata.annotations: true is not text: quote it"),
+        (CUSTOM % "port: 8080", "metadata.annotations: 8080 is not text: quote it"),
+        (CUSTOM % "list: [a]", 'metadata.annotations: ["a"] is not text: write text'),
+        (
+            PODS.format("apps/v1", "DaemonSet", "{template: ", "1.0+2", "}"),
+            "spec.template.metadata.labels: '1.0+2' is not a label value",
+        ),
+        (
+            PODS.format("batch/v1", "CronJob", "{jobTemplate: {spec: {template: ", "1.10", "}}}"),
+            "spec.jobTemplate.spec.template.metadata.labels: 1.1 is not a label value: quote it",
+        ),
+    ],
+)
+def test_so_does_an_annotation_or_a_label_of_its_pods(
+    repository: Path, text: str, reason: str
+) -> None:
+    (repository / "app.yaml").write_text(text)
+    result = gate(repository, POOL)
+    refusal = next(text for text in result.stdout.splitlines() if "repo/app.yaml" in text)
+    assert refusal.startswith("repo/app.yaml:1: refused: ")
+    assert f"an API server does not accept it: {reason}" in refusal
+    assert result.return_value == 1
+
+
+@pytest.mark.parametrize("annotations", ["", "a: ", "a: null, b: 'true'"])
+def test_an_empty_annotation_is_text(repository: Path, annotations: str) -> None:
+    (repository / "app.yaml").write_text(CUSTOM % annotations)
+    assert "repo/app.yaml" not in gate(repository, POOL).stdout
+
+
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [

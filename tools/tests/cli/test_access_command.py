@@ -12,14 +12,15 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from fairlead.access import requests
+from fairlead.access import granting, requests
+from fairlead.access.granting import NotGranted
 from fairlead.access.requests import Request
 from fairlead.cli.operations import access
 from fairlead.clusters import registry
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.kube import identity
 from fairlead.kube.clients import Objects
-from fairlead.kube.errors import NotServed
+from fairlead.kube.errors import ApiServerError, NotServed
 
 GRANT = ("grant", "a", "--for", "2h")
 
@@ -37,6 +38,14 @@ GRANT = ("grant", "a", "--for", "2h")
         (
             (*GRANT, "--clusterrole", "b", "--user", "u", "--from", "noon"),
             "'noon' is not a time such as 2026-11-24T09:00",
+        ),
+        (
+            (*GRANT, "--clusterrole", "b", "--user", "u", "--from", "2027-02-29T09:00Z"),
+            "--from: '2027-02-29T09:00:00Z' is not in the calendar: day is out of range for month",
+        ),
+        (
+            (*GRANT, "--clusterrole", "b", "--user", "u", "--from", "2027-02-28T24:00"),
+            "--from: '2027-02-28T24:00' is not in the calendar: hour must be in 0..23",
         ),
     ],
 )
@@ -133,6 +142,33 @@ def test_a_grant_that_gives_nothing_says_why_and_fails(run: Any) -> None:
         "night gives no access: RoleNotFound: there is no ClusterRole view"
     )
     assert "RoleNotFound" in result.stdout
+
+
+def test_a_role_that_the_controller_may_not_bind_is_told_with_the_remedy(run: Any) -> None:
+    refusal = ApiServerError(
+        "cannot create RoleBinding night",
+        403,
+        message='roles "admin" is forbidden: user is attempting to grant RBAC permissions not '
+        'currently held:\n{APIGroups:[""], Resources:["pods"]}',
+    )
+    cause = granting._explained(refusal)
+    assert isinstance(cause, NotGranted)
+    assert (cause.reason, str(cause)) == ("NotAllowed", NOT_IN_ROLES)
+    failed = [
+        condition("effective", "False", "NotAllowed"),
+        condition("failed", "True", cause.reason, str(cause)),
+    ]
+    result = run(Api(failed), *GIVEN)
+    assert isinstance(result.exception, FairleadError)
+    assert result.exception.exit_code == 1
+    assert str(result.exception) == f"night gives no access: NotAllowed: {NOT_IN_ROLES}"
+    assert "NotAllowed" in result.stdout
+
+
+NOT_IN_ROLES = (
+    "the role is not in access.roles of the settings, so the controller may not bind it: "
+    "add it there, and run `fairlead deploy`"
+)
 
 
 def test_a_grant_that_nobody_decides_about_says_so(run: Any) -> None:

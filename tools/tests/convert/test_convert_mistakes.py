@@ -388,6 +388,19 @@ def test_only_one_label_of_namespaces_is_read(tmp_path: Path) -> None:
     assert list(result.settings["pools"]) == ["cheap", "gpu"]
 
 
+def test_a_label_that_gives_no_pool_is_not_written_onto_namespaces(tmp_path: Path) -> None:
+    tolerations = (
+        "apiVersion: mutations.gatekeeper.sh/v1\nkind: ModifySet\nmetadata: {name: b}\nspec:\n"
+        "  applyTo: [{groups: [''], kinds: [Pod], versions: [v1]}]\n"
+        "  match: {namespaceSelector: {matchLabels: {team: ml}}}\n  location: spec.tolerations\n"
+        "  parameters: {operation: merge, values: {fromList: [{key: gpu, operator: Exists}]}}\n"
+    )
+    result = converted(tmp_path, mutator(match="{namespaces: [lab]}"), tolerations)
+    assert "tolerations without a nodeSelector" in reasons(result)
+    assert result.next_steps[0] == "kubectl label namespace lab agentpool=ssd"
+    assert "namespaceLabel" not in result.settings
+
+
 def test_the_label_of_a_namespace_that_names_no_pool_is_listed(tmp_path: Path) -> None:
     lab = "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab, labels: {agentpool: old}}\n"
     result = converted(tmp_path, mutator(), lab)

@@ -92,6 +92,13 @@ def test_namespaces_become_thin_data(made: Path) -> None:
     }
 
 
+def test_data_of_placement_are_checked_as_for_place(tmp_path: Path) -> None:
+    data = tmp_path / "placement.yaml"
+    data.write_text("placement:\n  customers:\n    acme: {jurisdictions: [eu], cert: [pci]}\n")
+    message = refused("build", "-o", tmp_path / "data.tar.gz", "--data", data)
+    assert "placement.yaml:3: placement.customers.acme has the key 'cert'" in message
+
+
 def test_the_configuration_names_all_that_an_opa_needs(made: Path) -> None:
     result = run(
         *("config", "--url", "https://policies.example.com/", "--public-key", made / "key.pub"),
@@ -110,11 +117,20 @@ def test_the_configuration_names_all_that_an_opa_needs(made: Path) -> None:
     assert config["keys"] == {public.key_id: {"algorithm": "ES256", "key": public.pem.decode()}}
     assert config["labels"] == {"cluster": "paris", "bundles_signed_since": "60"}
     assert config["default_decision"] == "signed_bundle/main"
-    assert {name: each["signing"]["scope"] for name, each in config["bundles"].items()} == {
-        "policies": "prod/policies",
-        "data": "prod/data",
+    assert {name: each["signing"] for name, each in config["bundles"].items()} == {
+        name: {"keyid": public.key_id, "scope": f"prod/{name}"} for name in ("policies", "data")
     }
     assert all(each["persist"] for each in config["bundles"].values())
+
+
+def test_of_two_keys_the_signature_names_its_own(made: Path) -> None:
+    assert run("key", made / "next").exit_code == 0
+    config = ("config", "--url", "https://policies.example.com", "--public-key", made / "key.pub")
+    result = run(*config, "--public-key", made / "next.pub")
+    assert result.exit_code == 0, result.exception
+    document = yaml.safe_load(result.output)
+    assert len(document["keys"]) == 2
+    assert document["bundles"]["policies"]["signing"] == {"scope": "fairlead/policies"}
 
 
 def test_a_bundle_says_since_when_signatures_count(made: Path) -> None:

@@ -220,7 +220,7 @@ FORGERIES = {
     _added: "more.rego not included in bundle signature",
     _later: ".manifest: digest mismatch",
     _unsigned: "missing .signatures.json",
-    _by_another_key: "not found",
+    _by_another_key: "failed to verify JWT signature",
     _for_another_scope: "scope mismatch",
     _of_data: "scope mismatch",
     _patch: "delta bundle",

@@ -407,7 +407,10 @@ def answered(connection: ssl.SSLSocket, body: bytes) -> bytes:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is this machine on Linux alone")
-def test_idle_connections_of_one_address_keep_no_other_from_an_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("address", [2, 3], ids=["of that address itself", "of another one"])
+def test_idle_connections_of_one_address_keep_nobody_from_an_answer(
+    tmp_path: Path, address: int
+) -> None:
     review = json.dumps(pod("payments")).encode()
     with serving(tmp_path, "{}", workers=1) as served, ExitStack() as open_connections:
         for _ in range(CONNECTIONS + 20):
@@ -418,7 +421,7 @@ def test_idle_connections_of_one_address_keep_no_other_from_an_answer(tmp_path: 
             except OSError:
                 continue  # one too many
         for _ in range(5):
-            with from_address(served, 3) as connection:
+            with from_address(served, address) as connection:
                 assert b'"allowed": true' in answered(connection, review)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from fairlead.deployment.names import STATUS
+from fairlead.deployment.names import POLICY_LABEL, STATUS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import policy_list
@@ -26,10 +27,14 @@ def condition(type_: str, status: str, message: str = "") -> dict[str, str]:
     return {"type": type_, "status": status, "message": message}
 
 
-def listed(*policies: dict[str, Any], error: Refused | None = None) -> list[dict[str, Any]]:
-    def list_(_: str, kind: str, *__: object) -> list[dict[str, Any]]:
+def listed(
+    *policies: dict[str, Any],
+    error: Refused | None = None,
+    data: Sequence[dict[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    def list_(_: str, kind: str, __: str | None, labels: str = "") -> list[dict[str, Any]]:
         if kind == "ConfigMap":
-            return [CONFIG_MAP]
+            return [CONFIG_MAP] if labels == "=".join(POLICY_LABEL) else list(data)
         if error:
             raise error
         return list(policies)
@@ -58,6 +63,19 @@ def test_both_kinds_are_listed_with_what_their_sidecars_say() -> None:
         ("PlacementPolicy", "changed", "pending", None),
     ]
     assert (rows[1]["installed"], rows[1]["package"]) == ("2/2", "teams")
+
+
+def test_data_that_opa_rejects_are_listed_and_others_are_not() -> None:
+    problem = {"status": "error", "error": {"code": "invalid_json", "message": "teams is not JSON"}}
+    data = [
+        {"metadata": {"name": name, "annotations": {STATUS: json.dumps(status)}}}
+        for name, status in (("prices", {"status": "ok"}), ("teams", problem))
+    ]
+    rows = [row for row in listed(data=data) if row["kind"] != "ConfigMap"]
+    assert [(row["kind"], row["name"], row["status"]) for row in rows] == [
+        ("ConfigMap of data", "teams", "error")
+    ]
+    assert "teams is not JSON" in rows[0]["error"]
 
 
 def test_the_last_decision_is_told_in_words() -> None:

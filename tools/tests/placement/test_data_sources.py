@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import text_server
@@ -13,7 +14,9 @@ from text_server import TextServer
 from told_warnings import Warnings
 
 from fairlead.common.errors import InputError
-from fairlead.placement import cached_urls, data_sources
+from fairlead.common.yaml_files import Document
+from fairlead.placement import cached_urls, data_sources, decisions
+from fairlead.placement.decisions import Inputs
 
 DATA = {"placement": {"clusters": {"eu": {"jurisdiction": "eu", "price": {"cpu": 1, "memory": 2}}}}}
 
@@ -54,6 +57,7 @@ def test_only_new_texts_are_sent(data: str, server: TextServer) -> None:
     assert server.answers == [200, 304, 200]
 
 
+BELOW_LABELS = "write it below labels, if it is no requirement"
 MISSPELT = """\
 placement:
   clusters:
@@ -65,20 +69,25 @@ placement:
       labels: {region: north, prices: high}
       price: {cpu: 1, memry: 1}
     us: {jurisdiction: us, location: on-prem, regions: south}
+  customers:
+    acme: {jurisdictions: [eu], contact: ann, labels: {tier: 1}}
+    euro: {jurisdictions: [eu], contact: bob}
   transfers: {}
   settings: {minCluster: 1}
 """
 
 
-def test_keys_that_look_misspelt_are_warnings(tmp_path: Path) -> None:
+def test_keys_that_are_not_read_are_warnings(tmp_path: Path) -> None:
     file = tmp_path / "data.yaml"
     file.write_text(MISSPELT)
     _, warnings = read(str(file))
     assert warnings == [
-        f"{file}:{where} has the key {key!r}, which is not read: did you mean {meant!r}?"
-        for where, key, meant in (
-            ("6: placement.clusters.eu (and 1 more)", "regions", "region"),
-            ("11: placement", "transfers", "transfer"),
+        f"{file}:{where} has the key {key!r}, which is not read: {remedy}"
+        for where, key, remedy in (
+            ("6: placement.clusters.eu (and 1 more)", "regions", "did you mean 'region'?"),
+            ("7: placement.clusters.eu", "provider", BELOW_LABELS),
+            ("12: placement.customers.acme (and 1 more)", "contact", BELOW_LABELS),
+            ("14: placement", "transfers", "did you mean 'transfer'?"),
         )
     ]
 
@@ -116,6 +125,64 @@ def test_a_misspelt_key_that_would_drop_a_requirement_is_an_error(
     server.text = REQUIREMENTS
     with pytest.raises(InputError, match="did you mean 'cordoned'"):
         read(data, server.url)
+
+
+KEYS = {
+    "customers": {
+        "certifications": (
+            *("cert", "certs", "certification", "certificates", "certifcations", "Certifications"),
+            *("requiredCertifications", "CERTIFICATIONS", "certif"),
+        ),
+        "jurisdictions": ("jurisdiction", "juris", "jurisdictons", "allowedJurisdictions"),
+    },
+    "clusters": {
+        "cordoned": ("cordon", "Cordoned", "isCordoned", "cordonned"),
+        "taints": ("taint", "nodeTaints"),
+        "capacity": ("Capacity", "maxCapacity", "capacities", "capactiy"),
+    },
+}
+EVERY_KEY = [
+    (part, meant, key)
+    for part, names in KEYS.items()
+    for meant, keys in names.items()
+    for key in keys
+]
+
+
+def test_a_requirement_of_another_spelling_is_an_error_of_the_file_and_of_opa(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "data.yaml"
+    clusters: dict[str, Any] = {}
+    customers: dict[str, Any] = {}
+    documents = []
+    for number, (part, meant, key) in enumerate(EVERY_KEY):
+        cluster: dict[str, Any] = {"jurisdiction": f"land{number}", "location": "on-prem"}
+        customer: dict[str, Any] = {"jurisdictions": [f"land{number}"]}
+        record = customer if part == "customers" else cluster
+        record |= {key: ["hipaa"]}
+        file.write_text(json.dumps({"placement": {part: {"odd": record}}}))
+        with pytest.raises(InputError, match=f"{key!r}, which is not read: did you mean {meant!r}"):
+            read(str(file))
+        clusters[f"cluster{number}"], customers[f"customer{number}"] = cluster, customer
+        metadata = {"name": f"web{number}", "annotations": {"customer": f"customer{number}"}}
+        manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}
+        documents.append(Document(file, manifest, None))
+    data = {"placement": {"clusters": clusters, "customers": customers}}
+    result = decisions.decide(Inputs(documents, data), progress=Warnings())
+    for (_, meant, key), placement in zip(EVERY_KEY, result.placements, strict=True):
+        sentences = [text for texts in placement.errors.values() for text in texts]
+        assert any(
+            f'the key "{key}", which is not read: did you mean {meant}?' in text
+            for text in sentences
+        ), sentences
+
+
+def test_what_stands_beside_placement_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "data.yaml"
+    file.write_text("placement: {clusters: {}}\ncustomers: {}\n")
+    with pytest.raises(InputError, match=r"data\.yaml:2: has the key 'customers' beside placement"):
+        read(str(file))
 
 
 @pytest.mark.parametrize("name", ["no", "off", "yes", "'false'", "null", "~"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fake_apiserver
@@ -14,14 +15,23 @@ import placed
 import pytest
 from told_warnings import Warnings
 
+from fairlead.common import waiting
 from fairlead.common.errors import InputError, UsageError
+from fairlead.deployment.names import PART_OF
 from fairlead.kube import resources
-from fairlead.placement import host_inputs, karmada, karmada_apply
+from fairlead.kube.clients import MOST
+from fairlead.placement import decisions, host_inputs, karmada, karmada_apply
+from fairlead.placement.decisions import Result
 from fairlead.placement.host_inputs import HostInputs
 from fairlead.placement.hosts import FIELD_MANAGER, Host
 from fairlead.sync.desired import Source
 
 DATA = {"clusters": '{"eu": {}}', "customers": "{}"}
+LARGE = "a" * 2 * MOST
+
+
+def until(check: Callable[[], bool]) -> None:
+    waiting.until(check, deadline=30.0, what="the host's inputs are current")
 
 
 def source(path: str) -> Source:
@@ -137,6 +147,85 @@ def test_who_may_not_read_the_host_is_told_at_once_what_the_api_server_says(
             "karmada: GET /api/v1/namespaces: the API server says 401: Unauthorized"
         )
         assert time.monotonic() - began < 10, "nobody waits for a right"
+
+
+def test_what_a_tenant_made_too_large_is_named_and_counts_as_neither_there_nor_gone(
+    tmp_path: Path,
+) -> None:
+    with fake_apiserver.running() as server:
+        data = {key: text.ljust(2**16) for key, text in DATA.items()}
+        server.put("configmaps", "placement", namespace="fairlead", data=data)
+        server.put("namespaces", "shop", labels={"customer": "acme"})
+        spec = {"containers": [{"name": "c", "image": "x"}]}
+        server.put("pods", "small", namespace="shop", spec=spec)
+        server.put("pods", "big", namespace="shop", spec={**spec, "hostname": LARGE})
+        document = json.loads(server.kubeconfig(tmp_path).read_text())
+        document["users"][0]["user"] = {"token": server.token}
+        with host_inputs.followed(Host("karmada", json.dumps(document)), None) as followed:
+            read, before = followed.read(Warnings()), followed.stamp()
+            assert [each.value["metadata"]["name"] for each in read.workloads] == ["small"]
+            assert read.unread == {"Pod shop/big"}
+            server.put("pods", "small", namespace="shop", spec={**spec, "hostname": LARGE})
+            until(lambda: followed.read(Warnings()).unread == {"Pod shop/big", "Pod shop/small"})
+            assert followed.stamp() != before
+            server.put("pods", "big", namespace="shop", spec=spec)
+            until(lambda: names(followed) == {"big"})
+            assert followed.read(Warnings()).unread == {"Pod shop/small"}
+
+
+def test_nothing_is_decided_about_a_namespace_that_is_too_large() -> None:
+    """Whose it is says its workloads' customer."""
+    host = inputs(spaces=SPACES[1:], deployments=DEPLOYMENTS)
+    host.watches = [SimpleNamespace(source=Source("namespaces"), left_out={"shop"})]  # type: ignore[list-item]
+    assert host.read(Warnings()).unread == {"Deployment shop/by-namespace"}
+    host.watches = [SimpleNamespace(source=Source("namespaces"), left_out={"free"})]  # type: ignore[list-item]
+    assert names(host) == {"by-note-of-namespace"}
+
+
+def test_the_policies_of_what_is_too_large_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    workloads = [placed.placement({"eu": 2}, name=name) for name in ("gone", "large")]
+    policies = karmada.policies(workloads)
+    for policy in policies:
+        policy["metadata"]["labels"] = {PART_OF: "fairlead"}
+    objects = FakePolicies(policies)
+    monkeypatch.setattr(Host, "objects", lambda _: objects)
+    failed = placed.placement({}, errors={"clusters": ["none"]})
+    result = Result([(failed.document, failed)], unread={"Deployment shop/large"})
+    report = karmada_apply.keep(result, Host("karmada", ""), progress=Warnings())
+    assert report.problems == []
+    assert objects.deleted == ["gone-deployment"]
+
+
+class FakePolicies:
+    """An API server with these policies."""
+
+    def __init__(self, policies: list[dict[str, Any]]) -> None:
+        self.policies = policies
+        self.deleted: list[str] = []
+
+    def collection(self, path: str, selector: Mapping[str, str]) -> list[dict[str, Any]]:
+        """The policies of this kind."""
+        assert selector == {}
+        return [each for each in self.policies if path.endswith(f"/{each['kind'].lower()[:-1]}ies")]
+
+    def get(self, *identity: str) -> dict[str, Any]:
+        """Something is there."""
+        return {"metadata": {"name": identity[2]}}
+
+    def delete(self, api_version: str, kind: str, name: str, namespace: str) -> None:
+        """Note it."""
+        self.deleted.append(name)
+
+
+def test_a_decision_names_what_could_not_be_read() -> None:
+    documents = inputs(spaces=SPACES, deployments=DEPLOYMENTS[:1]).read(Warnings()).documents
+    data: dict[str, Any] = {"placement": {"clusters": {}, "customers": {}}}
+    left_out = decisions.Inputs(documents, data, unread={"Deployment shop/large"})
+    result = decisions.decide(left_out, progress=Warnings())
+    assert result.unread == {"Deployment shop/large"}
+    assert result.notes == [
+        "Deployment shop/large is left out: it is too large to be read, and stays where it runs"
+    ]
 
 
 def test_without_a_workload_nothing_is_changed() -> None:

@@ -48,6 +48,7 @@ def warnings(**metadata: Any) -> list[str]:
         ("federation.kubernetes.io/job-preferences", "replica-set-preferences"),
         ("federation.alpha.kubernetes.io/min-clusters", "min-clusters"),
         ("fairlead.dev/min-clusters", "min-clusters"),
+        ("fairlead.dev/customer", "customer"),
         ("example.com/replica-set-preferences", "replica-set-preferences"),
     ],
 )

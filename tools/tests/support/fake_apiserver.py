@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,8 +50,9 @@ class FakeApiServer(ThreadingHTTPServer):
         key = (resource, namespace, name)
         with self.changed:
             before = self.objects.get(key)
-            metadata = {"name": name, "labels": labels or {}}
-            metadata |= {"namespace": namespace} if namespace else {}
+            # The name first, as API servers write it.
+            metadata: Object = {"name": name, **({"namespace": namespace} if namespace else {})}
+            metadata |= {"labels": labels or {}}
             if before:
                 metadata["annotations"] = before["metadata"].get("annotations") or {}
             self._store(key, {"metadata": metadata, **rest}, before)
@@ -174,7 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(200 if after else 409, after or {"message": "the object has been modified"})
 
     def _parts(self) -> Key:
-        segments = urlsplit(self.path).path.removeprefix("/api/v1/").split("/")
+        path = re.sub("^/(api|apis/[^/]+)/[^/]+/", "", urlsplit(self.path).path)
+        segments = path.split("/")
         if segments[0] == "namespaces" and len(segments) >= 3:
             return segments[2], segments[1], segments[3] if len(segments) > 3 else ""
         return segments[0], "", segments[1] if len(segments) > 1 else ""
@@ -227,11 +230,12 @@ class _Handler(BaseHTTPRequestHandler):
                     continue
                 event = _event(kind, value, before, query)
                 if event:
-                    line = json.dumps({"type": event, "object": value}).encode() + b"\n"
+                    text = json.dumps({"type": event, "object": value}, separators=(",", ":"))
+                    line = text.encode() + b"\n"
                     self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
 
     def _json(self, status: int, value: Object) -> None:
-        body = json.dumps(value).encode()
+        body = json.dumps(value, separators=(",", ":")).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

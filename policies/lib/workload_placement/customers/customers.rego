@@ -5,6 +5,7 @@
 #   - input: schema.placement
 package lib.workload_placement.customers
 
+import data.lib.spelling
 import data.lib.values
 import data.lib.workload_placement.request
 import data.lib.workload_placement.world
@@ -71,24 +72,35 @@ _unquoted contains [field, text] if {
 
 # A requirement whose key is misspelt would not be read.
 problems contains sprintf("customer %s has the key %s, which is not read: did you mean %s?", [values.shown(name), values.shown(key), field]) if {
-	some key in object.keys(_record)
+	some key in _further_keys
 	some field in _fields
-	_resembles(key, field)
+	spelling.resembles(key, field)
 }
+
+# So would one that has a name of its own, and the values of a requirement.
+problems contains problem if {
+	some key in _further_keys
+	every field in _fields { not spelling.resembles(key, field) }
+	lacking := (_texts(_record[key]) & _certifications_of_clusters) - _certifications
+	count(lacking) > 0
+	problem := sprintf(
+		"customer %s has the key %s with %s, which is not read: write it into certifications, or below labels if it is no requirement",
+		[values.shown(name), values.shown(key), values.listed(lacking)],
+	)
+}
+
+_further_keys := (object.keys(_record) - _fields) - {"labels"}
 
 _fields := {"certifications", "jurisdictions"}
 
-_resembles(key, field) if {
-	lowered := lower(key)
-	key != field
-	abs(count(key) - count(field)) <= 2
-	substring(lowered, 0, 1) == substring(field, 0, 1)
-	_shares_an_end(lowered, field)
+_texts(value) := {value} if {
+	is_string(value)
+} else := {text | some text in value; is_string(text)}
+
+_certifications_of_clusters := {text |
+	some cluster in world.clusters
+	some text in cluster.certifications
 }
-
-_shares_an_end(key, field) if startswith(key, substring(field, 0, 8))
-
-_shares_an_end(key, field) if endswith(key, substring(field, count(field) - 7, -1))
 
 problems contains sprintf("the certifications of customer %s are no list of texts", [values.shown(name)]) if {
 	_jurisdictions

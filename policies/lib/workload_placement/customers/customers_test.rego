@@ -59,11 +59,27 @@ test_texts_that_yaml_reads_as_something_else if {
 }
 
 test_a_misspelt_requirement_is_not_dropped if {
-	every key in ["certification", "Certifications", "certifcations", "certificates", "certificaitons"] {
+	every key in ["certification", "Certifications", "certifcations", "certificates", "certificaitons", "cert", "requiredCertifications"] {
 		_problems({"jurisdictions": ["de"], key: ["pci"]}) == {sprintf(`customer "odd" has the key %q, which is not read: did you mean certifications?`, [key])}
 	}
 	every key in ["certifiedBy", "specifications", "jurisdictionNotes", "contact", "c"] {
 		answer := scenes.answer({"customer": "odd"}, object.union(scenes.world, {"customers": {"odd": {"jurisdictions": ["de"], key: "x"}}}))
+		answer.errors == {}
+	}
+}
+
+test_a_requirement_under_a_name_of_its_own_is_not_dropped if {
+	sentence := `customer "odd" has the key "compliance" with pci, which is not read: write it into certifications, or below labels if it is no requirement`
+	every value in [["pci"], "pci", ["x", "pci", 1], {"first": "pci"}] {
+		_problems({"jurisdictions": ["de"], "compliance": value}) == {sentence}
+		_problems({"jurisdictions": ["de"], "certifications": [], "compliance": value}) == {sentence}
+	}
+	every record in [
+		{"jurisdictions": ["de"], "labels": {"audit": "pci"}},
+		{"jurisdictions": ["de"], "certifications": ["pci"], "compliance": ["pci"]},
+		{"jurisdictions": ["de"], "country": "de", "tier": 1, "notes": null, "tags": [1]},
+	] {
+		answer := scenes.answer({"customer": "odd"}, object.union(scenes.world, {"customers": {"odd": record}}))
 		answer.errors == {}
 	}
 }

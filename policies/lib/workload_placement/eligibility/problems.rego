@@ -1,6 +1,7 @@
 # What is wrong with the data of clusters.
 package lib.workload_placement.eligibility
 
+import data.lib.spelling
 import data.lib.values
 import data.lib.workload_placement.request
 import data.lib.workload_placement.world
@@ -46,6 +47,18 @@ problems[name] contains problem if {
 	some name, cluster in _at_home
 	cluster[field] == value
 }
+
+# Without them, a cluster would get more than it may.
+problems[name] contains problem if {
+	some key in (union({object.keys(cluster) | some cluster in _at_home}) - _read)
+	some field in {"capacity", "cordoned", "taints"}
+	spelling.resembles(key, field)
+	problem := sprintf("has the key %s, which is not read: did you mean %s?", [values.shown(key), field])
+	some name, cluster in _at_home
+	key in object.keys(cluster)
+}
+
+_read := {"capacity", "certifications", "cordoned", "jurisdiction", "labels", "location", "price", "region", "taints"}
 
 _unquoted_jurisdictions := {name: text |
 	some name in _without_jurisdiction

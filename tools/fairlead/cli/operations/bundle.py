@@ -84,7 +84,8 @@ def build(
     if data_files or namespaces:
         read = tables.namespace_labels(policies.active, policies.settings)
         labels = sorted([policies.settings.namespace_label, *read])
-        archive = contents.data(contents.documents(data_files, namespaces, labels))
+        with out.progress() as progress:
+            archive = contents.data(contents.documents(data_files, namespaces, labels, progress))
     else:
         with out.progress() as progress:
             archive = contents.policies(policies, progress)

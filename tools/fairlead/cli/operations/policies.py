@@ -26,9 +26,10 @@ _COLUMNS = (
 @options.cluster
 @options.output
 def command(target: registry.Target, output: str) -> None:
-    """List the policies that OPA loads: ConfigMaps and PlacementPolicies, each with its status.
+    """List the policies that OPA loads: ConfigMaps and PlacementPolicies, each with its status; and
+    the ConfigMaps of data that it rejects.
 
-    Exit code: 1 if OPA rejects a policy, or if two policies claim one package.
+    Exit code: 1 if OPA rejects a policy or data, or if two policies claim one package.
     """
     objects = registry.find(target).objects()
     rows = policy_list.listed(objects)

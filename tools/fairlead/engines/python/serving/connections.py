@@ -40,7 +40,7 @@ def configured(
     **options: Any,
 ) -> uvicorn.Config:
     """How uvicorn serves the ASGI `application` with this certificate. It has fewer `connections`
-    than that: another one takes the place of the oldest one of the address with the most.
+    than that: another one takes the place of an idle one of the address with the most.
     """
     return uvicorn.Config(
         application,
@@ -112,8 +112,8 @@ class PatientLoop(asyncio.SelectorEventLoop):
 class _LimitedHttp(H11Protocol):
     """Closes a connection whose client does not send the head of a request in time: uvicorn itself
     limits only the time between requests. Of too many connections, the address with the most loses
-    its oldest one, so that no address keeps another from its first one; uvicorn itself would refuse
-    whoever comes last.
+    its oldest one without a request, so that no address keeps another from its first one, and idle
+    connections nobody from an answer; uvicorn itself would refuse whoever comes last.
     """
 
     _end: asyncio.TimerHandle | None = None
@@ -135,8 +135,10 @@ class _LimitedHttp(H11Protocol):
         connections = cast("set[_LimitedHttp]", self.connections)
         counts = Counter(connection.source for connection in connections)
         largest = max(counts, key=lambda source: (counts[source], source == self.source))
-        of_largest = (connection for connection in connections if connection.source == largest)
-        victim = self if largest == self.source else min(of_largest, key=attrgetter("opened"))
+        others = [each for each in connections if each.source == largest and each is not self]
+        idle = [each for each in others if each.cycle is None or each.cycle.response_complete]
+        busy = [self] if largest == self.source else others
+        victim = min(idle or busy, key=attrgetter("opened"))
         self.connections.discard(victim)
         victim.transport.abort()
 

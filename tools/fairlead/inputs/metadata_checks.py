@@ -1,0 +1,78 @@
+"""Finds what no API server accepts in the metadata of an object and of the pods that it makes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fairlead.common.errors import InputError
+from fairlead.common.yaml_files import Document
+from fairlead.kube import labels, pod_templates
+
+VARIABLE = re.compile(r"\$\{\w+")
+"""How what Flux and envsubst replace begins."""
+_NAMES = ("name", "generateName", "namespace")
+
+
+def problem(document: Document) -> InputError | None:
+    """What is wrong with the first name, label or annotation. Names are searched for variables
+    alone: what else they may hold depends on the kind.
+    """
+    for place in _places(document.value):
+        for location, value in _values(document.value, place):
+            try:
+                _check(location, value)
+            except ValueError as error:
+                name = ".".join((*place, location[0]))
+                line = document.line((*place, *location))
+                return InputError(document.path, f"{name}: {error}", line=line)
+    return None
+
+
+def of_variable(text: str) -> str:
+    """`text`, if it has no variable. Raises ValueError."""
+    if VARIABLE.search(text):
+        raise ValueError(f"{text!r} is a variable: name the manifests with its value")
+    return text
+
+
+def _places(manifest: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Where there is metadata."""
+    yield ("metadata",)
+    group, _, version = str(manifest.get("apiVersion")).rpartition("/")
+    template = pod_templates.TEMPLATES.get((group, str(manifest.get("kind"))))
+    if template and version == "v1":
+        yield (*template, "metadata")
+
+
+def _values(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The names, labels and annotations of the metadata at this place, each with its keys."""
+    for key in place:
+        value = value.get(key) if isinstance(value, dict) else None
+    metadata = value if isinstance(value, dict) else {}
+    yield from (((key,), metadata.get(key, "")) for key in _NAMES)
+    for field in ("labels", "annotations"):
+        texts = metadata.get(field)
+        if isinstance(texts, dict):
+            yield from (((field, key), text) for key, text in texts.items())
+
+
+def _check(location: tuple[str, ...], value: Any) -> None:
+    """Raises ValueError. API servers read null as an empty text."""
+    field, *keys = location
+    if field in _NAMES:
+        of_variable(str(value))
+    elif field == "labels":
+        labels.check_key(keys[0])
+        labels.check_value(of_variable(_text(value, "a label value")))
+    else:
+        _text(value, "text")
+
+
+def _text(value: Any, what: str) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    how = "write text" if isinstance(value, dict | list) else "quote it"
+    raise ValueError(f"{json.dumps(value)} is not {what}: {how}")
