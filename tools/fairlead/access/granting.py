@@ -20,7 +20,7 @@ from fairlead.access.bindings import (
 )
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
-from fairlead.kube.clients import MERGE, METADATA, Objects
+from fairlead.kube.api_requests import MERGE, METADATA, ApiRequests
 from fairlead.kube.errors import ApiServerError, TooLarge
 from fairlead.kube.resources import Resource
 
@@ -55,7 +55,7 @@ class Granting:
     leads.
     """
 
-    def __init__(self, api: Objects, *, recheck: bool, check: Callable[[], None]) -> None:
+    def __init__(self, api: ApiRequests, *, recheck: bool, check: Callable[[], None]) -> None:
         self._api = api
         self._recheck = recheck
         self._check = check
@@ -221,12 +221,7 @@ class Granting:
             return {"metadata": {}}  # not an own one
 
     def _get(self, resource: Resource, key: Key, **options: Any) -> dict[str, Any] | None:
-        try:
-            return self._api.call("GET", path(resource, *key), **options)
-        except ApiServerError as error:
-            if error.status == 404:
-                return None
-            raise
+        return self._api.find(path(resource, *key), **options)
 
 
 def _part(value: Object, kind: str, fields: Iterable[str]) -> dict[str, Any]:

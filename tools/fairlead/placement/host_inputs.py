@@ -16,7 +16,7 @@ from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Document
 from fairlead.deployment import names
 from fairlead.kube import admission_reviews, resources
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.api_requests import BRIEF, ApiRequests
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.placement import data_sources, decisions, karmada, manifest_kinds
@@ -148,7 +148,7 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
     ]
     stop, metrics = Event(), Metrics()
     with host.as_file() as kubeconfig:
-        api = Objects(kubeconfig, timeout=BRIEF)
+        api = ApiRequests(kubeconfig, timeout=BRIEF)
         _require_rights(host.name, api, [source for source, _ in followed_sources])
         following = [
             Watch(api, source, chosen, inputs, metrics) for source, chosen in followed_sources
@@ -170,7 +170,7 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
             stop.set()
 
 
-def _require_rights(host: str, api: Objects, sources: Iterable[Source]) -> None:
+def _require_rights(host: str, api: ApiRequests, sources: Iterable[Source]) -> None:
     """Raises UsageError for the first of the sources that the API server does not let us list. It
     may be away for a moment.
     """

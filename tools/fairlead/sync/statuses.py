@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube import api_paths
-from fairlead.kube.clients import MERGE, Objects
+from fairlead.kube.api_requests import MERGE, ApiRequests
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import config_maps, loops, placement_policy_status
 from fairlead.sync.config_maps import Annotations, ConfigMap, Owner, Verdict
@@ -146,7 +146,7 @@ class StatusWriter:
     thread, so that a slow API server never delays OPA.
     """
 
-    def __init__(self, api: Objects, desired: Desired, metrics: Metrics, replica: str) -> None:
+    def __init__(self, api: ApiRequests, desired: Desired, metrics: Metrics, replica: str) -> None:
         """`replica` is a name that no other replica has, as the function `replica` returns it."""
         self._api = api
         self._desired = desired

@@ -19,7 +19,8 @@ from fairlead.deployment import component_flags as flags
 from fairlead.keeper import servers
 from fairlead.keeper.keeper import MANAGER, Keeper
 from fairlead.keeper.switch_ends import SwitchEnds
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.api_requests import BRIEF, ApiRequests
+from fairlead.kube.clients import Objects
 
 enable_in_time = click.option(
     flags.ENABLE_IN_TIME,
@@ -91,7 +92,7 @@ def keeper(
     """The keeper for these options. With `rolls`, it restarts OPA's pods so that they read the new
     CA. Raises UsageError if the kubeconfig is unusable.
     """
-    api = Objects(kubeconfig, timeout=BRIEF)
+    api = ApiRequests(kubeconfig, timeout=BRIEF)
     list_servers = servers.named(*renewal.named) if renewal.named else servers.pods(api)
     serving = servers.Serving(list_servers, pause=0.1 if renewal.named else 1.0)
     if rolls:
