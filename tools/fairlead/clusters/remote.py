@@ -19,14 +19,13 @@ from fairlead.clusters.portforward import HOST, Forward
 from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import sidecars
+from fairlead.deployment import ownership, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
     ACCESS_ENDS,
     CREDENTIALS_ANNOTATION,
     NAMESPACE,
-    PART_OF,
     PYTHON_ENGINE,
     TLS_SECRET,
     TOKEN_SECRET,
@@ -200,7 +199,7 @@ class RemoteCluster:
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
         with api_requests.explained("cannot read namespaces"):
-            namespaces = self._core.list_namespace(label_selector=f"{PART_OF}=fairlead").items
+            namespaces = self._core.list_namespace(label_selector=ownership.SELECTOR).items
         return any(namespace.metadata.name == NAMESPACE for namespace in namespaces)
 
     def described(self) -> str:

@@ -22,7 +22,8 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import KEEPER, NAMESPACE, PART_OF
+from fairlead.deployment import ownership
+from fairlead.deployment.names import KEEPER, NAMESPACE
 from fairlead.kube.api_requests import APPLY, MERGE, ApiRequests
 from fairlead.kube.errors import ApiServerError
 
@@ -174,7 +175,7 @@ class Lease:
             "metadata": {
                 "name": self._name,
                 "namespace": NAMESPACE,
-                "labels": {PART_OF: "fairlead"},
+                "labels": ownership.labels(),
             },
             "spec": spec,
         }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairlead.deployment import ownership
-from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF, PLACEMENT_POLICIES
+from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PLACEMENT_POLICIES
 from fairlead.engines.live import custom_resources
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -77,7 +77,7 @@ def superseded(objects: clients.Objects, new: Objects) -> Iterator[Key]:
     names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in remaining}
     for definition in {manifest["metadata"]["name"]: manifest for manifest in kinds}.values():
         version, kind = custom_resources.identity(definition)
-        for item in _listed(objects, version, kind, f"{PART_OF}=fairlead"):
+        for item in _listed(objects, version, kind, ownership.SELECTOR):
             if (kind, item["metadata"]["name"]) not in names:
                 yield version, kind, item["metadata"]["name"], None
 
@@ -122,7 +122,7 @@ def _other_definitions(
     belong to people.
     """
     names = {_OF_PEOPLE, *(manifest["metadata"]["name"] for manifest in needed_kinds)}
-    for item in _listed(objects, _EXTENSIONS, _DEFINITION, f"{PART_OF}=fairlead"):
+    for item in _listed(objects, _EXTENSIONS, _DEFINITION, ownership.SELECTOR):
         name = str(item["metadata"]["name"])
         if name.endswith(f".{PARAMETERS_GROUP}") and name not in names:
             yield _EXTENSIONS, _DEFINITION, name, None
