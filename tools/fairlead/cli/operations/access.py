@@ -13,9 +13,10 @@ from fairlead.access.bindings import Key
 from fairlead.access.requests import Request
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.component_options import duration
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import durations, texts
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.demos import access as demo_access
 from fairlead.operations import up
@@ -64,7 +65,13 @@ def list_(namespace: str | None, target: registry.Target, output: str) -> None:
     multiple=True,
     help="The same for a service account.",
 )
-@click.option("--for", "length", metavar="DURATION", help="For how long, such as 2h; required.")
+@click.option(
+    "--for",
+    "length",
+    metavar="DURATION",
+    callback=duration,
+    help="For how long, such as 2h; required.",
+)
 @click.option(
     "--from",
     "begin",
@@ -83,7 +90,7 @@ def grant(
     users: tuple[str, ...],
     groups: tuple[str, ...],
     accounts: tuple[str, ...],
-    length: str | None,
+    length: timedelta | None,
     begin: str | None,
     reason: str | None,
     needs_approval: bool,
@@ -107,7 +114,7 @@ def grant(
         ("Role", role) if role else ("ClusterRole", str(clusterrole)),
         _subjects(users, groups, accounts),
         _time(begin),
-        _duration(length),
+        length,
         reason,
         needs_approval,
     )
@@ -260,13 +267,6 @@ def _subjects(
     if not subjects:
         raise UsageError("nobody would get the role: give --user, --group or --serviceaccount")
     return subjects
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return durations.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
 
 
 def _time(text: str | None) -> datetime:

@@ -133,8 +133,8 @@ class _LimitedHttp(H11Protocol):
 
     def _make_room(self) -> None:
         connections = cast("set[_LimitedHttp]", self.connections)
-        counts = Counter(connection.source for connection in connections)
-        largest = max(counts, key=lambda source: (counts[source], source == self.source))
+        used = Counter(connection.source for connection in connections)
+        largest = connection_limits.largest(used, self.source)
         of_largest = (connection for connection in connections if connection.source == largest)
         victim = self if largest == self.source else min(of_largest, key=attrgetter("opened"))
         self.connections.discard(victim)
