@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.common import yaml_files
-from fairlead.common.errors import InputError
 from fairlead.convert.findings import (
     Assignment,
     Everywhere,
@@ -132,10 +131,6 @@ def _parsed(document: yaml_files.Document, at: Sequence[str | int], text: str) -
             labels.check_key(key)
             labels.check_value(value)
         except ValueError as error:
-            raise InputError(
-                document.path,
-                f"{at[-1]}: {error}: write KEY=VALUE,KEY=VALUE",
-                line=document.line(at),
-            ) from error
+            raise document.error(f"{at[-1]}: {error}: write KEY=VALUE,KEY=VALUE", at) from error
         selector[key] = value
     return selector

@@ -151,14 +151,14 @@ def node_selector(document: yaml_files.Document, at: Location, value: Any) -> di
     """The nodeSelector `value`, which is the part of the document `at`. Raises InputError."""
     field = mistakes.path(tuple(at))
     if not isinstance(value, dict):
-        raise InputError(document.path, f"{field}: write a mapping", line=document.line(at))
+        raise document.error(f"{field}: write a mapping", at)
     try:
         return dict(Selector.model_validate({"matchLabels": value}).match_labels)
     except ValidationError as error:
         details = error.errors()[0]
         cause = (details.get("ctx") or {}).get("error", "write its values as text, in quotes")
         problem = f"{field} is not a nodeSelector: {cause}"
-        raise InputError(document.path, problem, line=document.line(at)) from error
+        raise document.error(problem, at) from error
 
 
 def tolerations(document: yaml_files.Document, at: Location, value: Any) -> tuple[Toleration, ...]:
@@ -170,7 +170,7 @@ def tolerations(document: yaml_files.Document, at: Location, value: Any) -> tupl
             mistake.text for mistake in mistakes.of(error, _Tolerations, {"tolerations": value})
         )
         field = mistakes.path(tuple(at))
-        raise InputError(document.path, f"{field}: {problem}", line=document.line(at)) from error
+        raise document.error(f"{field}: {problem}", at) from error
 
 
 def _concerns(value: dict[str, Any]) -> bool:

@@ -302,40 +302,33 @@ def _check(document: Document, extra_key: str | None) -> None:
     """Raises InputError for what is neither an AdmissionReview nor a manifest."""
     value, path = document.value, document.path
     if not isinstance(value, dict):
-        raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
+        raise document.error(f"{_NEITHER}: a mapping is expected")
     if _has(value, extra_key):
         return
     if path.name in kustomizations.NAMES and kustomizations.is_kustomization(value):
-        raise InputError(path, "is a kustomization: name its folder", line=document.line(()))
+        raise document.error("is a kustomization: name its folder")
     if "sops" in value:
-        raise InputError(path, "is encrypted by SOPS: decrypt it first", line=document.line(()))
+        raise document.error("is encrypted by SOPS: decrypt it first")
     for key in ("apiVersion", "kind"):
         if not isinstance(value.get(key), str) or not value[key]:
-            raise InputError(
-                path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key])
-            )
+            raise document.error(f"{_NEITHER}: {key} is missing or no text", [key])
     if value["apiVersion"].count("/") > 1:
-        raise InputError(
-            path,
+        raise document.error(
             f"apiVersion {value['apiVersion']!r} is malformed: write VERSION or GROUP/VERSION",
-            line=document.line(["apiVersion"]),
+            ["apiVersion"],
         )
     metadata = value.get("metadata")
     if admission_reviews.is_review(value) or metadata is None:
         return
     if not isinstance(metadata, dict):
-        raise InputError(path, "metadata: a mapping is expected", line=document.line(["metadata"]))
+        raise document.error("metadata: a mapping is expected", ["metadata"])
     for key in ("labels", "annotations"):
         texts = metadata.get(key)
         if isinstance(texts, dict):  # API servers read null as an empty text
             metadata[key] = {name: "" if text is None else text for name, text in texts.items()}
     for key in ("name", "generateName", "namespace"):
         if not isinstance(metadata.get(key), str | None):
-            raise InputError(
-                path,
-                f"metadata.{key}: text is expected: quote it",
-                line=document.line(["metadata", key]),
-            )
+            raise document.error(f"metadata.{key}: text is expected: quote it", ["metadata", key])
 
 
 def metadata_problem(document: Document) -> InputError | None:

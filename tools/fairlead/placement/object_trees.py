@@ -11,7 +11,7 @@ from typing import Any
 from fairlead.admission.inventory import Inventory
 from fairlead.clusters.base import Cluster
 from fairlead.common import yaml_files
-from fairlead.common.errors import InputError, UsageError
+from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
@@ -158,11 +158,10 @@ def _tree(documents: Sequence[yaml_files.Document], about_placement: bool) -> Tr
             at = at.setdefault(group, {})
         if name in at:
             title = manifest_kinds.title_of(document.value)
-            raise InputError(
-                yaml_files.shown(document.path),
+            raise document.error(
                 f"{title} was read before: name the objects of each cluster once, those of member "
                 "clusters by --member CLUSTER=FILE",
-                line=document.line(["metadata", "name"]),
+                ["metadata", "name"],
             )
         at[name] = value
     return _of_customers(tree) if about_placement else _without_exempt(tree)
@@ -204,11 +203,7 @@ def _named(document: yaml_files.Document) -> dict[str, Any]:
     metadata = document.value.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName")
     if not name:
-        raise InputError(
-            yaml_files.shown(document.path),
-            "has an object without metadata.name: name it",
-            line=document.line(["metadata"]),
-        )
+        raise document.error("has an object without metadata.name: name it", ["metadata"])
     return {"name": name}
 
 
