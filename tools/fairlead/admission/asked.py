@@ -317,8 +317,8 @@ def _declared_pool(request: Mapping[str, Any], verdict: Verdict) -> str | None:
     """
     if not _is_namespace(request) or disabled_objects.intent_of(verdict.webhook) != "node-pool":
         return None
-    named = (each.actual for each in verdict.requirements if each.operator == "notin")
-    return next(filter(None, named), None)
+    pools = (each.actual for each in verdict.requirements if each.operator == "notin")
+    return next(filter(None, pools), None)
 
 
 def _of_namespace(subject: str, requirements: Sequence[Requirement]) -> str:

@@ -155,8 +155,8 @@ def _unknown_kind(value: Mapping[str, Any], known: Known) -> tuple[str, ...]:
     group, _ = admission_reviews.group_version(value)
     if (group, value["kind"]) in known or admission_reviews.is_of_pods(value["kind"]):
         return ()
-    named = (value.get("metadata") or {}).get("namespace")
-    counts = "" if named else ", and counts as an object of the cluster"
+    namespace = (value.get("metadata") or {}).get("namespace")
+    counts = "" if namespace else ", and counts as an object of the cluster"
     return (
         f"{value['kind']} of {group or 'the core group'} is a kind that is not known{counts}: name "
         "the file with its CustomResourceDefinition, too, or add --live",

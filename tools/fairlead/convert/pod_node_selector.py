@@ -64,8 +64,8 @@ class SelectorPlugin:
     def collect_file(self, document: yaml_files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
         key = plugin_key(document.value) or PLUGIN_FILE
-        named = replace(document, value={PLUGIN_FILE: document.value[key]})
-        config = named.parse(_File).pod_node_selector_plugin_config
+        plugin = replace(document, value={PLUGIN_FILE: document.value[key]})
+        config = plugin.parse(_File).pod_node_selector_plugin_config
         for name, text in config.items():
             selector = _parsed(document, [key, name], text or "")
             self._file[name] = _Entry(origin, selector)

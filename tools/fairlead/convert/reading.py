@@ -98,14 +98,14 @@ def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
     Raises UsageError with all files that cannot be read, and InputError if there is nothing to
     convert.
     """
-    named = {yaml_files.shown(path) for path in paths}
+    files = {yaml_files.shown(path) for path in paths}
     reading = manifest_files.read(paths, extra_key=PLUGIN_FILE)
     if reading.unreadable:
         raise errors.together(reading.unreadable)
     documents = [
         document
         for document in reading.documents
-        if document.path in named or _concerns(document.value)
+        if document.path in files or _concerns(document.value)
     ]
     if not any(is_policy(document.value) for document in documents):
         raise InputError(

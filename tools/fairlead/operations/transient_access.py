@@ -75,7 +75,7 @@ def outside(objects: clients.Objects, settings: Access) -> list[str]:
     ]
     if not left:
         return []
-    shown = [
+    grants = [
         f"{bindings.subjects(parent['spec'])} {bindings.role(parent['spec']['roleRef'])} until "
         f"{parent['spec']['validUntil']} by {_name(parent)}"
         for parent in left[:_SHOWN]
@@ -86,7 +86,7 @@ def outside(objects: clients.Objects, settings: Access) -> list[str]:
     return [
         texts.printable(
             f"access.roles leaves out roles that are given, and these stay until their end: "
-            f"{'; '.join([*shown, *more])}. To end one now, run `fairlead access revoke "
+            f"{'; '.join([*grants, *more])}. To end one now, run `fairlead access revoke "
             f"{first['name']}{place}`"
         )
     ]

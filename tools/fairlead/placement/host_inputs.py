@@ -206,8 +206,8 @@ def _thinned(source: Source, value: Mapping[str, Any]) -> Any:
         # Whoever changes one of ours makes it be applied again.
         where = karmada.title_of(value), karmada.weights_of(value)
         return (metadata["uid"], metadata.get("generation"), *where)
-    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
-    thinned = {"metadata": {key: metadata[key] for key in kept if metadata.get(key)}}
+    fields = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    thinned = {"metadata": {key: metadata[key] for key in fields if metadata.get(key)}}
     return {**thinned, "spec": value["spec"]} if source.resource else thinned
 
 

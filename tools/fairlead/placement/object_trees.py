@@ -144,8 +144,8 @@ def of_members(members: Sequence[str], *, about_placement: bool) -> dict[str, Se
             )
         paths.setdefault(cluster, []).append(Path(file))
     return {
-        cluster: of_files(named, about_placement=about_placement)
-        for cluster, named in paths.items()
+        cluster: of_files(files, about_placement=about_placement)
+        for cluster, files in paths.items()
     }
 
 
@@ -191,8 +191,8 @@ def _placed(
         elif about_placement and metadata.get("name"):
             namespaced = scopes.is_namespaced(value) is not False
             namespace = manifest_kinds.namespace_of(metadata) if namespaced else ""
-            kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-            thinned = {"kind": kind, "metadata": kept}
+            marks = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+            thinned = {"kind": kind, "metadata": marks}
             yield (_OTHERS, namespace, f"{kind}.{group} {metadata['name']}"), thinned, document
 
 

@@ -248,8 +248,8 @@ class Sidecar:
     def _left_out(self) -> Iterator[str]:
         for watch in self._watches:
             if names := self._names_left_out(watch):
-                shown = ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "")
-                yield f"{watch.source}: {texts.counted(len(names), 'object')} ({shown})"
+                first_names = ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "")
+                yield f"{watch.source}: {texts.counted(len(names), 'object')} ({first_names})"
 
     def _late(self) -> list[str]:
         """The reasons to call the sidecar unhealthy that are a matter of time."""
