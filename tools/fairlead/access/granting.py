@@ -18,6 +18,7 @@ from fairlead.access.bindings import (
     owner_uid,
     path,
 )
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
 from fairlead.kube.api_requests import MERGE, METADATA, ApiRequests
@@ -258,7 +259,7 @@ def _may_not_bind(spec: Object) -> str:
     user, role = bindings.shortened(spec["requestedBy"]), bindings.role(spec["roleRef"])
     groups = spec.get("requestedByGroups") or []
     if groups:
-        names = ", ".join([*map(bindings.shortened, groups[:3]), *(["..."] if groups[3:] else [])])
+        names = texts.first([*map(bindings.shortened, groups)], 3)
         return (
             f"neither {user} (requestedBy) nor the groups {names} (requestedByGroups) may bind the "
             f"{role}: have somebody create it again who may"

@@ -51,13 +51,15 @@ class Inputs:
 
     `unreadable` is what no kubectl would read, and manifests that contradict others about the
     labels of a namespace. `skipped` counts what stands in folders and is not meant for kubectl, by
-    what it is (see manifest_files.Reading). `files` counts the files with requests.
+    what it is (see manifest_files.Reading). `files` counts the files with requests. They are `live`
+    if the namespaces are those of a cluster.
     """
 
     requests: tuple[Request, ...]
     namespaces: Mapping[str, Any]
     unreadable: tuple[InputError, ...]
     skipped: Mapping[str, int]
+    live: bool
 
     @property
     def files(self) -> int:
@@ -87,9 +89,16 @@ def read(
         kinds: the kinds that are known, besides those of Kubernetes itself and those that files
             define.
 
-    Raises UsageError if a file contradicts `namespace` or `operation`.
+    Raises UsageError if a file contradicts `namespace` or `operation`, and InputError if there is
+    nothing to decide on.
     """
     reading = manifest_files.read(paths, exclude=exclude)
+    if not reading.documents and not reading.unreadable:
+        raise InputError(
+            ", ".join(str(path) for path in paths),
+            "holds no AdmissionReview and no manifest in a .yaml, .yml or .json file: name another "
+            "file or folder",
+        )
     definitions = served_kinds.of_definitions(document.value for document in reading.documents)
     known = served_kinds.by_name([*kinds, *definitions])
     requests = [_request(document, namespace, operation, known) for document in reading.documents]
@@ -101,17 +110,17 @@ def read(
                 by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
     skipped = Counter(what for _, what in reading.skipped)
     unreadable = (*reading.unreadable, *contradictions)
-    return Inputs(tuple(requests), by_name, unreadable, skipped)
+    return Inputs(tuple(requests), by_name, unreadable, skipped, live=namespaces is not None)
 
 
-def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
+def unknown(inputs: Inputs, request: Request) -> str | None:
     """A sentence that says how to name the labels of the request's namespace, or None if they are
     known.
     """
     name = request.namespace
     if name is None or name in inputs.namespaces:
         return None
-    if live:
+    if inputs.live:
         return f'the cluster has no namespace "{name}"'
     return (
         f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, '

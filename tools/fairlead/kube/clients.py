@@ -202,6 +202,19 @@ class Objects(ApiRequests):
             if error.status != 404:
                 raise
 
+    def visible(
+        self, api_version: str, kind: str, namespace: str | None, labels: str = ""
+    ) -> list[dict[str, Any]]:
+        """What `list` returns; nothing if the API server does not serve the kind, or does not let
+        the user list it. Raises Refused for other reasons.
+        """
+        try:
+            return self.list(api_version, kind, namespace, labels)
+        except Refused as error:
+            if error.status not in (403, 404):
+                raise
+            return []
+
     @patiently
     def list(
         self, api_version: str, kind: str, namespace: str | None, labels: str = ""

@@ -162,12 +162,7 @@ def _parents(objects: clients.Objects, kind: Kind) -> list[dict[str, Any]]:
     """The transient bindings of a kind; none if the cluster does not have the kind, or if the user
     may not read that.
     """
-    try:
-        return objects.list(f"{GROUP}/{VERSION}", kind.parent, None) if _has(objects, kind) else []
-    except Refused as error:
-        if error.status not in (403, 404):
-            raise
-        return []
+    return objects.visible(f"{GROUP}/{VERSION}", kind.parent, None) if _has(objects, kind) else []
 
 
 def _none_left(objects: clients.Objects, kind: Kind) -> bool:

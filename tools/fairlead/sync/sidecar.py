@@ -248,8 +248,8 @@ class Sidecar:
     def _left_out(self) -> Iterator[str]:
         for watch in self._watches:
             if names := self._names_left_out(watch):
-                first_names = ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "")
-                yield f"{watch.source}: {texts.counted(len(names), 'object')} ({first_names})"
+                number = texts.counted(len(names), "object")
+                yield f"{watch.source}: {number} ({texts.first(names, _SHOWN)})"
 
     def _late(self) -> list[str]:
         """The reasons to call the sidecar unhealthy that are a matter of time."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol
 
+from fairlead.common import texts
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube import api_paths
 from fairlead.kube.api_requests import MERGE, ApiRequests
@@ -340,7 +341,7 @@ def _entry(text: str) -> dict[str, Any]:
 
 def _short(value: Any) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST else value[:_LONGEST] + "..."
+        return texts.shortened(value, _LONGEST)
     if isinstance(value, list):
         return [_short(part) for part in value[:_MOST]]
     if isinstance(value, dict):
