@@ -134,7 +134,7 @@ class ApiRequests:
             for group in (*user.get("groups", ()), "system:masters"):
                 headers.add("Impersonate-Group", group)
         action = f"{method} {path}"
-        answer = self._send(method, path, query or {}, headers, body, timeout=None, action=action)
+        answer = self._send(method, path, query or {}, headers, body, action=action)
         with explained(action):
             return Response.of(answer)
 
@@ -161,15 +161,10 @@ class ApiRequests:
         longer.
         """
         action = action or f"{method} {path}"
-        answer = self._accepted(
-            method,
-            path,
-            {"fieldManager": manager, **(query or {})},
-            {"Accept": accept, "Content-Type": content_type},
-            body,
-            timeout=timeout,
-            action=action,
-        )
+        query = {"fieldManager": manager, **(query or {})}
+        headers = {"Accept": accept, "Content-Type": content_type}
+        answer = self._send(method, path, query, headers, body, timeout=timeout, action=action)
+        _require_accepted(answer, action)
         try:
             value = json.loads(_read(answer, most or self._most, action), parse_float=number)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
@@ -197,15 +192,11 @@ class ApiRequests:
         """Make a change whose answer nobody needs, so that its size does not matter. Raises
         ApiServerError.
         """
-        self._accepted(
-            method,
-            path,
-            {"fieldManager": manager},
-            {"Accept": JSON, "Content-Type": content_type},
-            body,
-            timeout=None,
-            action=f"{method} {path}",
-        ).drain_conn()
+        action = f"{method} {path}"
+        headers = {"Accept": JSON, "Content-Type": content_type}
+        answer = self._send(method, path, {"fieldManager": manager}, headers, body, action=action)
+        _require_accepted(answer, action)
+        answer.drain_conn()
 
     def collection(
         self,
@@ -263,14 +254,9 @@ class ApiRequests:
         """The page with the next object, but without it. In a list of metadata, API servers write
         what concerns the page before the objects, so that its beginning suffices.
         """
-        answer = self._accepted(
-            "GET",
-            path,
-            {**query, "limit": 1},
-            {"Accept": _METADATA_LIST},
-            timeout=None,
-            action=action,
-        )
+        headers = {"Accept": _METADATA_LIST}
+        answer = self._send("GET", path, {**query, "limit": 1}, headers, action=action)
+        _require_accepted(answer, action)
         try:
             beginning = answer.read(_HEAD)
             answer.close()
@@ -311,14 +297,10 @@ class ApiRequests:
             **selector,
         }
         action = f"watching {path}"
-        answer = self._accepted(
-            "GET",
-            path,
-            query,
-            {"Accept": METADATA if metadata_only else JSON},
-            timeout=(BRIEF[0], seconds + 10.0),
-            action=f"GET {path}",
-        )
+        headers = {"Accept": METADATA if metadata_only else JSON}
+        timeout = (BRIEF[0], seconds + 10.0)
+        answer = self._send("GET", path, query, headers, timeout=timeout, action=f"GET {path}")
+        _require_accepted(answer, f"GET {path}")
         on_open()
         try:
             for line, whole in _lines(answer, self._most):
@@ -340,7 +322,7 @@ class ApiRequests:
         finally:
             answer.close()
 
-    def _accepted(
+    def _send(
         self,
         method: str,
         path: str,
@@ -348,32 +330,12 @@ class ApiRequests:
         headers: Mapping[str, str],
         body: Any = None,
         *,
-        timeout: Timeout | None,
+        timeout: Timeout | None = None,
         action: str,
     ) -> urllib3.BaseHTTPResponse:
-        """The answer to one request; its body is read only when asked for. Raises ApiServerError
-        unless the API server accepts the request.
+        """The answer to one request, whatever its status; its body is read only when asked for.
+        Raises Unreachable.
         """
-        answer = self._send(method, path, query, headers, body, timeout=timeout, action=action)
-        if answer.status < 300:
-            return answer
-        try:
-            text = answer.data
-        except (urllib3.exceptions.HTTPError, OSError):
-            text = b""
-        raise Refused(action, answer.status, text, answer.reason or "")
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any],
-        headers: Mapping[str, str],
-        body: Any,
-        *,
-        timeout: Timeout | None,
-        action: str,
-    ) -> urllib3.BaseHTTPResponse:
         self._turn()
         api = self._api
         pairs = urlencode({key: value for key, value in query.items() if value}, doseq=True)
@@ -400,6 +362,17 @@ class ApiRequests:
         configuration = configurations.load(self._kubeconfig)
         configuration.retries = False  # urllib3 would try four times, with the whole timeout each
         return client.ApiClient(configuration)
+
+
+def _require_accepted(answer: urllib3.BaseHTTPResponse, action: str) -> None:
+    """Raises Refused unless the API server accepts the request."""
+    if answer.status < 300:
+        return
+    try:
+        text = answer.data
+    except (urllib3.exceptions.HTTPError, OSError):
+        text = b""
+    raise Refused(action, answer.status, text, answer.reason or "")
 
 
 def as_yaml(body: Mapping[str, Any]) -> bytes:
