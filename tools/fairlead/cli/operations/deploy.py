@@ -72,9 +72,9 @@ def command(
             rendered = deploy.render_objects(
                 policies, engine=engine, sidecar=sidecar, progress=progress
             )
-        for note in rendered.notes:
+        if note := rendered.save():
             out.note(note)
-        objects = rendered.objects
+        objects = rendered.printed
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return 0
     cluster = registry.find(target)
