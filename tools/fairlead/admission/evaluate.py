@@ -272,8 +272,7 @@ def parse_labels(text: str) -> dict[str, str]:
 
 def _lookup(question: Question) -> dict[str, Any]:
     """The sidecar's answer to a lookup of the question's namespace."""
-    request = question.review.get("request") if isinstance(question.review, dict) else None
-    name = request.get("namespace") if isinstance(request, dict) else None
+    name = admission_reviews.request_of(question.review).get("namespace")
     namespaces = {**question.namespaces, **(question.unreplicated or {})}
     return (
         {"status_code": 200, "body": namespaces[name]}
@@ -295,8 +294,7 @@ def _read(question: Question, answer: Mapping[str, Any]) -> Answer:
 
 def _after(decision: Decision, review: Any) -> Any:
     """The object after the decision; None if it is refused or deleted."""
-    request = review.get("request") if isinstance(review, dict) else None
-    manifest = request.get("object") if isinstance(request, dict) else None
     if not decision.allowed:
         return None
+    manifest = admission_reviews.request_of(review).get("object")
     return admission_reviews.apply(decision.patch, manifest) if decision.patch else manifest

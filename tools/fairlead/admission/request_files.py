@@ -145,8 +145,7 @@ def _request(
         if manifest
         else _given(value, namespace, operation, path)
     )
-    request = review.get("request")
-    name = request.get("namespace") if isinstance(request, dict) else None
+    name = admission_reviews.request_of(review).get("namespace")
     problem = manifest_files.metadata_problem(document)
     return Request(
         path,
@@ -197,10 +196,10 @@ def _review_of(
 def _given(
     review: dict[str, Any], namespace: str | None, operation: str | None, path: Path
 ) -> dict[str, Any]:
-    request = review.get("request")
+    request = admission_reviews.request_of(review)
     for option, expected in (("namespace", namespace), ("operation", operation)):
-        has = request.get(option) if isinstance(request, dict) else None
-        if expected is not None and has != expected:
+        has = request.get(option)
+        if expected not in (None, has):
             raise UsageError(
                 f"{path}: is a review with {option} {has!r}, not {expected!r}: leave out --{option}"
             )

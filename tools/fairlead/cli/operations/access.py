@@ -16,7 +16,7 @@ from fairlead.cli import output as out
 from fairlead.cli.component_options import duration
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
-from fairlead.common import texts
+from fairlead.common import durations, texts
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.demos import access as demo_access
 from fairlead.operations import up
@@ -242,16 +242,7 @@ def _local(time: str) -> str:
 
 
 def _left(seconds: float | None) -> str:
-    """The two largest units of a time, such as 1h 59m."""
-    if seconds is None:
-        return "-"
-    parts: list[str] = []
-    remaining = int(seconds)
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, remaining = divmod(remaining, size)
-        if count or parts or unit == "s":
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2])
+    return "-" if seconds is None else durations.rough(timedelta(seconds=seconds), 2)
 
 
 def _subjects(

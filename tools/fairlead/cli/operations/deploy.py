@@ -91,8 +91,7 @@ def command(
         with out.progress() as progress:
             plan = deploy.plan(cluster, policies, engine=engine, sidecar=sidecar, progress=progress)
         if dry_run:
-            documents = [outcome.document() for outcome in plan]
-            out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
+            outcomes.emit_plan(plan, output)
             return 0
         # Standard output is for what was done.
         target_console = (
