@@ -11,10 +11,9 @@ from click.core import ParameterSource
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.cli.component_options import duration
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
-from fairlead.common import texts
+from fairlead.common import durations, texts
 from fairlead.common.errors import UsageError
 from fairlead.opa import decision_entries
 from fairlead.operations import decision_logs
@@ -30,6 +29,13 @@ _OF_DECISIONS = {
     "since": "--since",
     "output": "--output",
 }
+
+
+def _duration(_: click.Context, __: click.Parameter, value: str | None) -> timedelta | None:
+    try:
+        return None if value is None else durations.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command()
@@ -56,7 +62,7 @@ _OF_DECISIONS = {
 @click.option(
     "--since",
     metavar="DURATION",
-    callback=duration,
+    callback=_duration,
     help="Decisions only: those of this last time, such as 90s, 15m or 2h.",
 )
 @click.option(
