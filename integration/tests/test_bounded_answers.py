@@ -14,7 +14,7 @@ from applied import namespace_manifest
 from waits import until
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
-from fairlead.kube.clients import Objects
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.errors import TooLarge
 
 PROFILES = ["bare"]
@@ -39,19 +39,19 @@ def config_map(number: int, size: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def api(cluster: BareCluster) -> Iterator[Objects]:
+def api(cluster: BareCluster) -> Iterator[ApiRequests]:
     """A client of bounded answers, beside objects of SIZES bytes."""
     objects = cluster.objects()
     objects.apply(namespace_manifest(NAMESPACE))
     for number, size in enumerate(SIZES):
         objects.create(config_map(number, size))
-    yield Objects(cluster.kubeconfig, page=4, most=MOST)
+    yield ApiRequests(cluster.kubeconfig, page=4, most=MOST)
     for number, _ in enumerate(SIZES):
         objects.delete("v1", "ConfigMap", f"c{number}", NAMESPACE)
 
 
 def test_pages_shrink_to_what_is_read_and_what_is_larger_is_left_out(
-    api: Objects, caplog: pytest.LogCaptureFixture
+    api: ApiRequests, caplog: pytest.LogCaptureFixture
 ) -> None:
     versions, left_out = list[str](), list[str]()
     with caplog.at_level(logging.WARNING):
@@ -66,12 +66,12 @@ def test_pages_shrink_to_what_is_read_and_what_is_larger_is_left_out(
     assert f"{NAMESPACE}/c5 is left out, as it has more than {MOST} bytes" in warning
 
 
-def test_metadata_are_small_whatever_the_object_is(api: Objects) -> None:
+def test_metadata_are_small_whatever_the_object_is(api: ApiRequests) -> None:
     listed = api.collection(PATH, SELECTOR, metadata_only=True)
     assert len(list(listed)) == len(SIZES)
 
 
-def test_an_object_that_is_too_large_is_an_error_of_its_own(api: Objects) -> None:
+def test_an_object_that_is_too_large_is_an_error_of_its_own(api: ApiRequests) -> None:
     with pytest.raises(TooLarge, match="more than 500000 bytes"):
         api.call("GET", f"{PATH}/c5")
     assert api.call("GET", f"{PATH}/c5", most=800_000)["metadata"]["name"] == "c5"
@@ -85,7 +85,7 @@ def test_an_object_that_is_too_large_is_an_error_of_its_own(api: Objects) -> Non
 
 
 def test_of_a_change_that_is_too_large_only_the_names_come_and_others_are_followed(
-    cluster: BareCluster, api: Objects, caplog: pytest.LogCaptureFixture
+    cluster: BareCluster, api: ApiRequests, caplog: pytest.LogCaptureFixture
 ) -> None:
     objects, versions = cluster.objects(), list[str]()
     list(api.collection(PATH, SELECTOR, version=versions.append))

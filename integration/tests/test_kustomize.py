@@ -12,7 +12,7 @@ import yaml
 
 from fairlead.common import paths
 from fairlead.common.progress import Progress
-from fairlead.deployment import kustomize, manifests, secrets_file, sidecars
+from fairlead.deployment import kustomize, manifests, render, secrets_file, sidecars
 from fairlead.deployment.names import RENEWED_BY
 from fairlead.kube import clients
 from fairlead.policy import staging
@@ -43,7 +43,7 @@ def named(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 
 
 def test_the_committed_base_is_what_render_writes_for_the_defaults(tmp_path: Path) -> None:
-    kustomize.write(PolicySet.load(Settings()), tmp_path, progress=SILENT)
+    kustomize.write(render.render(PolicySet.load(Settings()), progress=SILENT), tmp_path)
     made, committed = (
         {path.name: path.read_text() for path in at.iterdir()} for at in (tmp_path, COMMITTED)
     )
@@ -65,15 +65,11 @@ def test_base_and_overlay_are_together_what_deploy_applies(
     tmp_path: Path, sidecar: str, chosen: dict[str, Any]
 ) -> None:
     settings, secrets = Settings.model_validate(chosen), tmp_path / "overlay" / "secrets.yaml"
-    kustomize.write(
-        PolicySet.load(settings),
-        tmp_path / "base",
-        secrets=secrets,
-        sidecar=sidecar,
-        progress=SILENT,
-    )
+    policies = PolicySet.load(settings)
+    rendered = render.render(policies, secrets=secrets, sidecar=sidecar, progress=SILENT)
+    kustomize.write(rendered, tmp_path / "base")
     chosen_sidecar = sidecars.SIDECARS[sidecar]
-    staged = staging.staged(PolicySet.load(settings), chosen_sidecar.engine, SILENT)
+    staged = staging.staged(policies, chosen_sidecar.engine, SILENT)
     credentials = secrets_file.load(secrets).credentials
     whole = named(manifests.render_objects(staged, credentials, sidecar=chosen_sidecar))
     # The file keeps the certificate, so nothing in the cluster renews it.
@@ -91,13 +87,9 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
     tmp_path: Path, objects: clients.Objects, sidecar: str
 ) -> None:
     secrets = tmp_path / "secrets.yaml"
-    kustomize.write(
-        PolicySet.load(Settings()),
-        tmp_path / "base",
-        secrets=secrets,
-        sidecar=sidecar,
-        progress=SILENT,
-    )
+    policies = PolicySet.load(Settings())
+    rendered = render.render(policies, secrets=secrets, sidecar=sidecar, progress=SILENT)
+    kustomize.write(rendered, tmp_path / "base")
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
     assert len(taken) == {"sync": 38, "kube-mgmt": 40, "serve": 40}[sidecar]
 

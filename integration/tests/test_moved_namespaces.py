@@ -15,7 +15,7 @@ from waits import until
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import Refused
@@ -316,7 +316,7 @@ def freed(cluster: Cluster) -> Callable[[str], dict[str, Any]]:
     core = client.CoreV1Api(clients.connect(cluster.kubeconfig))
 
     def take(namespace: str) -> dict[str, Any]:
-        with clients.explained("cannot take the gates of pod web"):
+        with api_requests.explained("cannot take the gates of pod web"):
             kind = "application/merge-patch+json"
             body = {"spec": {"schedulingGates": None}}
             return stored(

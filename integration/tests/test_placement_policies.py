@@ -24,7 +24,7 @@ from fairlead.deployment.names import (
     POLICY_REVIEWS,
     POLICY_WEBHOOK,
 )
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, policy_list
@@ -371,6 +371,8 @@ def test_a_tenant_with_rights_to_edit_changes_no_policy(
             attempt()
         assert "may not change PlacementPolicy" in str(refused.value)
     with pytest.raises(Refused) as refused:
-        tenant.call("PATCH", path, {"status": {"installed": "9/9"}}, content_type=clients.MERGE)
+        tenant.call(
+            "PATCH", path, {"status": {"installed": "9/9"}}, content_type=api_requests.MERGE
+        )
     assert refused.value.status == 403
     assert until_condition(objects, "teams", "Ready", "True")["installed"] == "2/2"

@@ -20,7 +20,7 @@ from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.operations.deploy import deploy
 from fairlead.policy.policy_set import PolicySet
@@ -150,7 +150,7 @@ class Writers:
         spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
         pod: Any = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
         try:
-            with clients.explained("cannot create the pod"):
+            with api_requests.explained("cannot create the pod"):
                 made = self._core.create_namespaced_pod(namespace, pod, dry_run="All")
         except Refused as error:
             phase.outcomes[namespace][f"refused: {re.sub(NAMES, '', error.message)}"] += 1

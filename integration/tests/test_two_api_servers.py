@@ -15,7 +15,7 @@ from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import disable
 from fairlead.operations.deploy import deploy
@@ -63,7 +63,7 @@ def outcome(api: Any, namespace: str) -> str:
     """
     spec = {"containers": [{"name": "main", "image": "nginx:1.29"}]}
     try:
-        with clients.explained("cannot create the pod"):
+        with api_requests.explained("cannot create the pod"):
             made = api.create_namespaced_pod(
                 namespace, {"metadata": {"name": "web"}, "spec": spec}, dry_run="All"
             )

@@ -18,7 +18,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from lab.chaos.schedule import BREAK, COMPACT, Episode, Fault
 
 INVALID = "package system\n\nmain := {  # broken on purpose\n"
@@ -129,7 +129,7 @@ class Faults:
         return f"{POLICIES}/{key}", mend
 
     def _policies(self) -> client.V1ConfigMap:
-        with clients.explained("cannot read the policies"):
+        with api_requests.explained("cannot read the policies"):
             return self._core.read_namespaced_config_map(POLICIES, NAMESPACE)
 
     def _set(self, config_map: client.V1ConfigMap, key: str, text: str | None) -> None:
@@ -139,7 +139,7 @@ class Faults:
         others = {other: value for other, value in (config_map.data or {}).items() if other != key}
         data = others if text is None else {**others, key: text}
         body = client.V1ConfigMap(metadata=config_map.metadata, data=data)
-        with clients.explained("cannot change the policies"):
+        with api_requests.explained("cannot change the policies"):
             self._core.replace_namespaced_config_map(
                 POLICIES, NAMESPACE, body, field_manager="kubectl-edit"
             )

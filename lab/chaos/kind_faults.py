@@ -11,7 +11,7 @@ from fairlead.clusters.kind import KindCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import ACCESS, NAMESPACE, OPA_PODS
-from fairlead.kube import clients
+from fairlead.kube import api_requests
 from lab import containers
 from lab.chaos.faults import Faults
 from lab.chaos.schedule import Fault
@@ -78,7 +78,7 @@ class KindFaults(Faults):
             _API_SERVER: ("kube-system", f"component={_API_SERVER}"),
             "controller": (NAMESPACE, f"app.kubernetes.io/name={ACCESS}"),
         }.get(kind, (NAMESPACE, OPA_PODS))
-        with clients.explained(f"cannot list the pods of {kind}"):
+        with api_requests.explained(f"cannot list the pods of {kind}"):
             # Any: in the package's models every field may be None, also those that an API server
             # always sets.
             pods: list[Any] = self._core.list_namespaced_pod(namespace, label_selector=labels).items

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.api_requests import BRIEF
+from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError
 from lab.beside import Beside
 from lab.scale.plan import Name

@@ -30,7 +30,7 @@ from fairlead.access.trail import Trail, described, former
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
 from fairlead.keeper.lease import Lease, Lost, Pace
-from fairlead.kube.clients import BRIEF, MERGE, MOST, SMALL_PAGE, Objects
+from fairlead.kube.api_requests import BRIEF, MERGE, MOST, SMALL_PAGE, ApiRequests
 from fairlead.kube.errors import ApiServerError, TooLarge
 from fairlead.sync.opa_credentials import OpaCredentials
 from fairlead.sync.watches import Watch
@@ -74,7 +74,7 @@ class Controller:
 
     def __init__(self, options: Options, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
-        self._api = Objects(options.kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
+        self._api = ApiRequests(options.kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
         self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE, restored=True)
         self._leading = Event()
         self._decisions = Decisions(

@@ -18,9 +18,10 @@ from fairlead.access.bindings import (
     owner_uid,
     path,
 )
+from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
-from fairlead.kube.clients import MERGE, METADATA, Objects
+from fairlead.kube.api_requests import MERGE, METADATA, ApiRequests
 from fairlead.kube.errors import ApiServerError, TooLarge
 from fairlead.kube.resources import Resource
 
@@ -55,7 +56,7 @@ class Granting:
     leads.
     """
 
-    def __init__(self, api: Objects, *, recheck: bool, check: Callable[[], None]) -> None:
+    def __init__(self, api: ApiRequests, *, recheck: bool, check: Callable[[], None]) -> None:
         self._api = api
         self._recheck = recheck
         self._check = check
@@ -221,12 +222,7 @@ class Granting:
             return {"metadata": {}}  # not an own one
 
     def _get(self, resource: Resource, key: Key, **options: Any) -> dict[str, Any] | None:
-        try:
-            return self._api.call("GET", path(resource, *key), **options)
-        except ApiServerError as error:
-            if error.status == 404:
-                return None
-            raise
+        return self._api.find(path(resource, *key), **options)
 
 
 def _part(value: Object, kind: str, fields: Iterable[str]) -> dict[str, Any]:
@@ -263,7 +259,7 @@ def _may_not_bind(spec: Object) -> str:
     user, role = bindings.shortened(spec["requestedBy"]), bindings.role(spec["roleRef"])
     groups = spec.get("requestedByGroups") or []
     if groups:
-        names = ", ".join([*map(bindings.shortened, groups[:3]), *(["..."] if groups[3:] else [])])
+        names = texts.first([*map(bindings.shortened, groups)], 3)
         return (
             f"neither {user} (requestedBy) nor the groups {names} (requestedByGroups) may bind the "
             f"{role}: have somebody create it again who may"

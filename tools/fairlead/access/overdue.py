@@ -24,7 +24,7 @@ from fairlead.access.granting import Granting
 from fairlead.access.instants import SECOND
 from fairlead.access.trail import Trail, former
 from fairlead.common.errors import FairleadError
-from fairlead.kube.clients import BRIEF, MOST, Objects
+from fairlead.kube.api_requests import BRIEF, MOST, ApiRequests
 from fairlead.kube.errors import ApiServerError
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Overdue:
 
     def __init__(self, kubeconfig: Path | None, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig."""
-        self._api = Objects(kubeconfig, timeout=BRIEF, page=_PAGE, most=MOST)
+        self._api = ApiRequests(kubeconfig, timeout=BRIEF, page=_PAGE, most=MOST)
         self._granting = Granting(self._api, recheck=False, check=lambda: None)
         self._trail = Trail(self._api)
         self._troubles: list[str] = []

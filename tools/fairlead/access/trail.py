@@ -15,7 +15,7 @@ from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import ACCESS
 from fairlead.kube import api_paths
-from fairlead.kube.clients import Objects
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.events import event
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ CLUSTER_NAMESPACE = "default"
 class Trail:
     """Writes Events. One thread calls `run`."""
 
-    def __init__(self, api: Objects) -> None:
+    def __init__(self, api: ApiRequests) -> None:
         self._api = api
         self._waiting: SimpleQueue[tuple[str, bytes]] = SimpleQueue()  # a path and an Event
         self._lock = Lock()

@@ -15,6 +15,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import disabled_objects, manifests, ownership
 from fairlead.deployment.webhooks import INTENTS
 from fairlead.inputs import manifest_files
+from fairlead.kube import admission_reviews
 from fairlead.policy.policy_set import PolicySet
 
 if TYPE_CHECKING:  # the Kubernetes client takes long to load
@@ -188,7 +189,7 @@ def ask(
         name: (namespace.get("metadata") or {}).get("labels") or {}
         for name, namespace in namespaces.items()
     }
-    concerned = {str(_request(review).get("namespace")) for review in reviews}
+    concerned = {str(admission_reviews.request_of(review).get("namespace")) for review in reviews}
     matched = webhook_matcher.match(
         webhooks.configurations,
         reviews,
@@ -224,7 +225,7 @@ def _asked(
     asked_for: Mapping[tuple[str, str, int], str | None],
     existing: Mapping[str, Any] | None,
 ) -> Asked:
-    request = _request(review)
+    request = admission_reviews.request_of(review)
     if matched.unreadable:
         # Whoever asks about such a review wants to know what OPA answers to it.
         return Asked(True, f"no API server sends such a review: {matched.unreadable}")
@@ -317,8 +318,8 @@ def _declared_pool(request: Mapping[str, Any], verdict: Verdict) -> str | None:
     """
     if not _is_namespace(request) or disabled_objects.intent_of(verdict.webhook) != "node-pool":
         return None
-    named = (each.actual for each in verdict.requirements if each.operator == "notin")
-    return next(filter(None, named), None)
+    pools = (each.actual for each in verdict.requirements if each.operator == "notin")
+    return next(filter(None, pools), None)
 
 
 def _of_namespace(subject: str, requirements: Sequence[Requirement]) -> str:
@@ -351,8 +352,3 @@ def _requirement(subject: str, requirement: Requirement) -> str:
 def _is_namespace(request: Mapping[str, Any]) -> bool:
     resource = request.get("requestResource") or request["resource"]
     return (resource.get("group", ""), resource["resource"]) == ("", "namespaces")
-
-
-def _request(review: Any) -> Mapping[str, Any]:
-    request = review.get("request") if isinstance(review, dict) else None
-    return request if isinstance(request, dict) else {}

@@ -77,12 +77,12 @@ def diff(
     else:
         after = requests.decisions_of(engine, policies, rendered)
         compared = requests.compared(before, after)
-    found = differences(requests.subjects, before, after, compared)
+    different = differences(requests.subjects, before, after, compared)
     return {
-        "differences": [asdict(difference) for difference in found],
+        "differences": [asdict(difference) for difference in different],
         "counts": {
-            "same": len(requests.subjects) - len(found),
-            "different": len(found),
+            "same": len(requests.subjects) - len(different),
+            "different": len(different),
         },
         "revisions": {"deployed": bundles.revision(deployed["data"]), "new": revision},
     }
@@ -162,9 +162,11 @@ def differences(
 ) -> list[Difference]:
     """The differences, the gravest first, and one for an object."""
     decided = zip(before, after, compared, strict=True)
-    found = (_of_object(subject, [next(decided) for _ in subject.reviews]) for subject in subjects)
+    of_objects = (
+        _of_object(subject, [next(decided) for _ in subject.reviews]) for subject in subjects
+    )
     return sorted(
-        filter(None, found),
+        filter(None, of_objects),
         key=lambda d: (KINDS.index(d.difference), d.namespace, d.kind, d.name),
     )
 

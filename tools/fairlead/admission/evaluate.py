@@ -4,18 +4,17 @@ the conformance cases."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from fairlead.admission import asked, decisions, request_files
 from fairlead.admission.asked import Webhooks
 from fairlead.admission.decisions import Decision
+from fairlead.admission.request_files import Inputs
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews, labels
-from fairlead.kube.discovery import Kind
 from fairlead.opa import cli
 from fairlead.policy import bundles, tables
 from fairlead.policy.policy_set import PolicySet
@@ -204,34 +203,14 @@ def _decide(
 
 
 def evaluate(
-    path: Path,
-    *,
-    policies: PolicySet,
-    namespace: str | None = None,
-    namespace_labels: Mapping[str, str] | None = None,
-    namespaces: Mapping[str, Any] | None = None,
-    webhooks: Webhooks | None = None,
-    operation: str | None = None,
-    kinds: Iterable[Kind] = (),
-    progress: Progress,
+    inputs: Inputs, *, policies: PolicySet, webhooks: Webhooks, progress: Progress
 ) -> list[tuple[Question, Answer]]:
-    """The decision for each AdmissionReview or manifest of the file `path`, in its order.
+    """The decision for each AdmissionReview or manifest that was read, in their order.
 
-    OPA decides only on requests that an API server asks it about. `webhooks` are those of the
-    cluster; None for those that a deployment of the policies brings. See
-    fairlead.admission.request_files.read for the other arguments and errors.
+    OPA decides only on requests that an API server with these webhooks asks it about. Raises
+    InputError for what is unreadable.
     """
-    if webhooks is None:
-        webhooks = asked.rendered(policies)
-    foreign = (webhooks.note,) if namespaces is not None and webhooks.note else ()
-    inputs = request_files.read(
-        [path],
-        namespace=namespace,
-        namespace_labels=namespace_labels,
-        namespaces=namespaces,
-        operation=operation,
-        kinds=kinds,
-    )
+    foreign = (webhooks.note,) if inputs.live and webhooks.note else ()
     if inputs.unreadable:
         raise inputs.unreadable[0]
     questions = [
@@ -242,7 +221,7 @@ def evaluate(
         webhooks,
         [question.review for question in questions],
         inputs.namespaces,
-        complete=namespaces is not None,
+        complete=inputs.live,
         progress=progress,
     )
     decided = [
@@ -256,7 +235,7 @@ def evaluate(
         answer, notes = Answer(True, ""), foreign
         if admission.asked:
             answer = next(answers)
-            note = request_files.unknown(inputs, request, live=namespaces is not None)
+            note = request_files.unknown(inputs, request)
             notes = (*answer.explanation, *([note] if note else []), *foreign)
             answer = replace(answer, message=request_files.in_words_for_files(answer.message))
         answer = answer.admitted(admission)
@@ -293,8 +272,7 @@ def parse_labels(text: str) -> dict[str, str]:
 
 def _lookup(question: Question) -> dict[str, Any]:
     """The sidecar's answer to a lookup of the question's namespace."""
-    request = question.review.get("request") if isinstance(question.review, dict) else None
-    name = request.get("namespace") if isinstance(request, dict) else None
+    name = admission_reviews.request_of(question.review).get("namespace")
     namespaces = {**question.namespaces, **(question.unreplicated or {})}
     return (
         {"status_code": 200, "body": namespaces[name]}
@@ -316,8 +294,7 @@ def _read(question: Question, answer: Mapping[str, Any]) -> Answer:
 
 def _after(decision: Decision, review: Any) -> Any:
     """The object after the decision; None if it is refused or deleted."""
-    request = review.get("request") if isinstance(review, dict) else None
-    manifest = request.get("object") if isinstance(request, dict) else None
     if not decision.allowed:
         return None
+    manifest = admission_reviews.request_of(review).get("object")
     return admission_reviews.apply(decision.patch, manifest) if decision.patch else manifest

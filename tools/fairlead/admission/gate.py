@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
 from fairlead.kube.admission_reviews import Subject
-from fairlead.kube.discovery import Kind
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -102,52 +101,26 @@ class Report:
 
 
 def check(
-    paths: Sequence[Path],
+    inputs: Inputs,
     *,
     policies: PolicySet,
+    webhooks: Webhooks,
     fail_on: Collection[str] = (),
-    namespace: str | None = None,
-    namespace_labels: Mapping[str, str] | None = None,
-    namespaces: Mapping[str, Any] | None = None,
-    webhooks: Webhooks | None = None,
-    operation: str | None = None,
-    kinds: Iterable[Kind] = (),
-    exclude: Sequence[str] = (),
     progress: Progress,
 ) -> Report:
-    """Decide on everything in `paths` (files, folders, files.STDIN), in a few processes of OPA.
+    """Decide on everything that was read, in a few processes of OPA.
 
     An object whose findings have one of `fail_on` (of FINDINGS) fails the gate. A template all of
-    whose pods will be refused counts as refused. What API servers do
-    not ask OPA about is admitted, or refused by themselves. `webhooks` are those of the cluster;
-    None for those that a deployment of the policies brings. See
-    fairlead.admission.request_files.read for the other arguments and errors.
-
-    Raises InputError if there is nothing to decide on, FairleadError if OPA fails.
+    whose pods will be refused counts as refused. What API servers with these webhooks do not ask
+    OPA about is admitted, or refused by themselves. Raises FairleadError if OPA fails.
     """
-    inputs = request_files.read(
-        paths,
-        namespace=namespace,
-        namespace_labels=namespace_labels,
-        namespaces=namespaces,
-        operation=operation,
-        kinds=kinds,
-        exclude=exclude,
-    )
-    live = namespaces is not None
-    if not inputs.requests and not inputs.unreadable:
-        raise InputError(
-            ", ".join(str(path) for path in paths),
-            "holds no AdmissionReview and no manifest in a .yaml, .yml or .json file: name another "
-            "file or folder",
-        )
     # A build takes minutes, the decisions less than seconds.
     toolchain.ensure(["opa", toolchain.MATCHER], progress)
     admissions = asked.ask(
-        asked.rendered(policies) if webhooks is None else webhooks,
+        webhooks,
         [request.review for request in inputs.requests],
         inputs.namespaces,
-        complete=live,
+        complete=inputs.live,
         progress=Progress(),
     )
     pairs = list(zip(inputs.requests, admissions, strict=True))
@@ -165,7 +138,7 @@ def check(
         for admission in admissions
     ]
     verdicts = [
-        _verdict(inputs, request, decision, policies.settings, fail_on, live=live)
+        _verdict(inputs, request, decision, policies.settings, fail_on)
         for request, decision in zip(inputs.requests, decisions, strict=True)
     ]
     unknown = _unknown(inputs, concerned)
@@ -177,7 +150,7 @@ def check(
         skipped=inputs.skipped,
         intents=tuple(sorted({instance.intent.name for instance in policies.active})),
         unknown=unknown,
-        warnings=tuple(_advice(name, live=live) for name in unknown),
+        warnings=tuple(_advice(inputs, name) for name in unknown),
     )
 
 
@@ -187,8 +160,6 @@ def _verdict(
     decision: Decision,
     settings: Settings,
     fail_on: Collection[str],
-    *,
-    live: bool,
 ) -> Verdict:
     findings = tuple(_findings(decision, settings))
     notes = request.remarks
@@ -197,7 +168,7 @@ def _verdict(
     elif not decision.asked:
         notes = (*notes, f"not asked: {decision.reason}") if decision.allowed else notes
     elif request.namespace is not None and request.namespace not in inputs.namespaces:
-        advice = _advice(request.namespace, live=live)
+        advice = _advice(inputs, request.namespace)
         notes = (*notes, advice)
         findings = tuple(
             replace(finding, message=_advised(finding.message, advice))
@@ -252,8 +223,8 @@ def _unknown(inputs: Inputs, requests: Sequence[Request]) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name and name not in inputs.namespaces))
 
 
-def _advice(namespace: str | None, *, live: bool) -> str:
-    if live:
+def _advice(inputs: Inputs, namespace: str) -> str:
+    if inputs.live:
         return f'the cluster has no namespace "{namespace}", and no manifest describes it'
     return (
         f'the labels of namespace "{namespace}" are not known: name the file with its manifest, '

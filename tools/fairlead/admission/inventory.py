@@ -14,7 +14,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews, api_paths, stored_fields
-from fairlead.kube.clients import Objects
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.kube.resources import Resource
@@ -88,7 +88,7 @@ class Inventory:
         kinds: Sequence[Kind] = (),
         pools: Pools | None = None,
     ) -> None:
-        self._api = Objects(cluster.kubeconfig)
+        self._api = ApiRequests(cluster.kubeconfig)
         self._progress = progress
         self._kinds = kinds
         self._pools = pools or Pools()

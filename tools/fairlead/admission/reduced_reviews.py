@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.deployment import review_limits
+from fairlead.kube import admission_reviews
 
 _REVIEW = {"apiVersion": "fairlead.dev/v1", "kind": "ReducedReview"}
 _OBJECTS = ("object", "oldObject")
@@ -14,9 +15,9 @@ _OBJECTS = ("object", "oldObject")
 
 def reduced(review: Any) -> Any:
     """The review, without its objects if one of them is too large."""
-    request = review.get("request") if isinstance(review, dict) else None
-    kind = request.get("kind") if isinstance(request, dict) else None
-    if not isinstance(request, dict) or not isinstance(kind, dict):
+    request = admission_reviews.request_of(review)
+    kind = request.get("kind")
+    if not isinstance(kind, dict):
         return review
     path = f"{kind.get('group') or ''}/{kind.get('kind')}"
     objects = {name: request[name] for name in _OBJECTS if name in request}

@@ -51,13 +51,15 @@ class Inputs:
 
     `unreadable` is what no kubectl would read, and manifests that contradict others about the
     labels of a namespace. `skipped` counts what stands in folders and is not meant for kubectl, by
-    what it is (see manifest_files.Reading). `files` counts the files with requests.
+    what it is (see manifest_files.Reading). `files` counts the files with requests. They are `live`
+    if the namespaces are those of a cluster.
     """
 
     requests: tuple[Request, ...]
     namespaces: Mapping[str, Any]
     unreadable: tuple[InputError, ...]
     skipped: Mapping[str, int]
+    live: bool
 
     @property
     def files(self) -> int:
@@ -87,9 +89,16 @@ def read(
         kinds: the kinds that are known, besides those of Kubernetes itself and those that files
             define.
 
-    Raises UsageError if a file contradicts `namespace` or `operation`.
+    Raises UsageError if a file contradicts `namespace` or `operation`, and InputError if there is
+    nothing to decide on.
     """
     reading = manifest_files.read(paths, exclude=exclude)
+    if not reading.documents and not reading.unreadable:
+        raise InputError(
+            ", ".join(str(path) for path in paths),
+            "holds no AdmissionReview and no manifest in a .yaml, .yml or .json file: name another "
+            "file or folder",
+        )
     definitions = served_kinds.of_definitions(document.value for document in reading.documents)
     known = served_kinds.by_name([*kinds, *definitions])
     requests = [_request(document, namespace, operation, known) for document in reading.documents]
@@ -101,17 +110,17 @@ def read(
                 by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
     skipped = Counter(what for _, what in reading.skipped)
     unreadable = (*reading.unreadable, *contradictions)
-    return Inputs(tuple(requests), by_name, unreadable, skipped)
+    return Inputs(tuple(requests), by_name, unreadable, skipped, live=namespaces is not None)
 
 
-def unknown(inputs: Inputs, request: Request, *, live: bool) -> str | None:
+def unknown(inputs: Inputs, request: Request) -> str | None:
     """A sentence that says how to name the labels of the request's namespace, or None if they are
     known.
     """
     name = request.namespace
     if name is None or name in inputs.namespaces:
         return None
-    if live:
+    if inputs.live:
         return f'the cluster has no namespace "{name}"'
     return (
         f'no labels of namespace "{name}" were given: add --namespace-labels KEY=VALUE, '
@@ -136,8 +145,7 @@ def _request(
         if manifest
         else _given(value, namespace, operation, path)
     )
-    request = review.get("request")
-    name = request.get("namespace") if isinstance(request, dict) else None
+    name = admission_reviews.request_of(review).get("namespace")
     problem = metadata_checks.problem(document)
     return Request(
         path,
@@ -155,8 +163,8 @@ def _unknown_kind(value: Mapping[str, Any], known: Known) -> tuple[str, ...]:
     group, _ = admission_reviews.group_version(value)
     if (group, value["kind"]) in known or admission_reviews.is_of_pods(value["kind"]):
         return ()
-    named = (value.get("metadata") or {}).get("namespace")
-    counts = "" if named else ", and counts as an object of the cluster"
+    namespace = (value.get("metadata") or {}).get("namespace")
+    counts = "" if namespace else ", and counts as an object of the cluster"
     return (
         f"{value['kind']} of {group or 'the core group'} is a kind that is not known{counts}: name "
         "the file with its CustomResourceDefinition, too, or add --live",
@@ -188,10 +196,10 @@ def _review_of(
 def _given(
     review: dict[str, Any], namespace: str | None, operation: str | None, path: Path
 ) -> dict[str, Any]:
-    request = review.get("request")
+    request = admission_reviews.request_of(review)
     for option, expected in (("namespace", namespace), ("operation", operation)):
-        has = request.get(option) if isinstance(request, dict) else None
-        if expected is not None and has != expected:
+        has = request.get(option)
+        if expected not in (None, has):
             raise UsageError(
                 f"{path}: is a review with {option} {has!r}, not {expected!r}: leave out --{option}"
             )

@@ -1,13 +1,18 @@
-"""The options that `fairlead sync`, `keeper`, `controller` and `serve` share, and their log."""
+"""The options that `fairlead sync`, `keeper`, `controller` and `serve` share, and their log.
+
+Durations are read here for all commands.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
+from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 
@@ -30,6 +35,14 @@ settings = click.option(
 kubeconfig = click.option(
     flags.KUBECONFIG, type=FILE, help="The kubeconfig to use, instead of the pod's service account."
 )
+
+
+def duration(_: click.Context, option: click.Parameter, text: str | None) -> timedelta | None:
+    """The duration that an option is given; None without one. Raises UsageError."""
+    try:
+        return None if text is None else durations.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option.opts[0]}: {error}") from error
 
 
 def _address(_: click.Context, __: click.Parameter, value: str) -> tuple[str, int]:

@@ -20,8 +20,8 @@ def as_typed(text: str) -> str:
     """The message with the commands as this process was called."""
     if _NAME not in text or (program := _program(sys.argv[0])) is None:
         return text
-    shown = str(program) if "cd " in text else paths.shown(program)
-    return _COMMAND.sub(lambda _: shlex.quote(shown), text)
+    called = str(program) if "cd " in text else paths.shown(program)
+    return _COMMAND.sub(lambda _: shlex.quote(called), text)
 
 
 def _program(called: str) -> Path | None:

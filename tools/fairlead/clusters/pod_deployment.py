@@ -11,7 +11,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.kube.errors import Refused
 from fairlead.settings.images import IMAGE_VARIABLES
 
@@ -54,7 +54,7 @@ class PodDeployment:
     @clients.patiently
     def read(self) -> Any | None:
         """The Deployment; None if there is none."""
-        with clients.explained(f"cannot read the Deployment of {self._title}"):
+        with api_requests.explained(f"cannot read the Deployment of {self._title}"):
             deployments = self._apps.list_namespaced_deployment(
                 NAMESPACE, field_selector=f"metadata.name={self._name}"
             ).items
@@ -79,7 +79,7 @@ class PodDeployment:
     def annotate_template(self, key: str, value: str) -> None:
         """Annotate the pod template, which replaces all pods if it changes anything."""
         patch = {"spec": {"template": {"metadata": {"annotations": {key: value}}}}}
-        with clients.explained(f"cannot change the Deployment of {self._title}"):
+        with api_requests.explained(f"cannot change the Deployment of {self._title}"):
             self._apps.patch_namespaced_deployment(self._name, NAMESPACE, patch)
 
     def restart(self, progress: Progress) -> None:
@@ -129,7 +129,7 @@ class PodDeployment:
 
     @clients.patiently
     def _all_pods(self) -> list[Any]:
-        with clients.explained(f"cannot list the pods of {self._title}"):
+        with api_requests.explained(f"cannot list the pods of {self._title}"):
             pods: list[Any] = self._core.list_namespaced_pod(
                 NAMESPACE, label_selector=self._selector
             ).items
@@ -140,7 +140,7 @@ class PodDeployment:
         """Annotate a pod, unless it is gone by now."""
         patch = {"metadata": {"annotations": {key: value}}}
         try:
-            with clients.explained(f"cannot annotate pod {name}"):
+            with api_requests.explained(f"cannot annotate pod {name}"):
                 self._core.patch_namespaced_pod(name, NAMESPACE, patch)
         except Refused as error:
             if error.status != 404:
@@ -171,7 +171,7 @@ class PodDeployment:
 
     def _newest_pods(self, deployment: Any) -> list[Any]:
         """The pods of the Deployment as it is now: ignores pods of older ReplicaSets."""
-        with clients.explained(f"cannot list the ReplicaSets of {self._title}"):
+        with api_requests.explained(f"cannot list the ReplicaSets of {self._title}"):
             replica_sets = self._apps.list_namespaced_replica_set(
                 NAMESPACE, label_selector=self._selector
             ).items

@@ -19,20 +19,19 @@ from fairlead.clusters.portforward import HOST, Forward
 from fairlead.common import atomic_files, texts
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import sidecars
+from fairlead.deployment import ownership, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
     ACCESS_ENDS,
     CREDENTIALS_ANNOTATION,
     NAMESPACE,
-    PART_OF,
     PYTHON_ENGINE,
     TLS_SECRET,
     TOKEN_SECRET,
 )
 from fairlead.deployment.sidecars import Sidecar
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.kube.errors import Refused
 from fairlead.opa import containers
 from fairlead.policy.policy_set import PolicySet
@@ -168,7 +167,8 @@ class RemoteCluster:
     def _log(self, server: str, lines: int, follow: bool) -> Iterator[str]:
         """The log of one container, <pod>/<container>. Raises FairleadError."""
         pod_name, container = server.split("/")
-        with clients.explained(f"cannot read the log of {server}"):
+        connecting, reading = api_requests.TIMEOUT
+        with api_requests.explained(f"cannot read the log of {server}"):
             answer = self._core.read_namespaced_pod_log(
                 pod_name,
                 NAMESPACE,
@@ -176,7 +176,7 @@ class RemoteCluster:
                 tail_lines=lines,
                 follow=follow,
                 _preload_content=False,
-                _request_timeout=(clients.TIMEOUT[0], _SILENCE if follow else clients.TIMEOUT[1]),
+                _request_timeout=(connecting, _SILENCE if follow else reading),
             )
         return self._text(answer, server)
 
@@ -198,8 +198,8 @@ class RemoteCluster:
 
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
-        with clients.explained("cannot read namespaces"):
-            namespaces = self._core.list_namespace(label_selector=f"{PART_OF}=fairlead").items
+        with api_requests.explained("cannot read namespaces"):
+            namespaces = self._core.list_namespace(label_selector=ownership.SELECTOR).items
         return any(namespace.metadata.name == NAMESPACE for namespace in namespaces)
 
     def described(self) -> str:
@@ -207,7 +207,7 @@ class RemoteCluster:
         cluster.
         """
         try:
-            with clients.explained("cannot list nodes"):
+            with api_requests.explained("cannot list nodes"):
                 count = len(self._core.list_node().items)
             nodes = texts.counted(count, "node")
         except Refused as error:
@@ -263,7 +263,7 @@ class RemoteCluster:
 
     @clients.patiently
     def _secret(self, name: str) -> dict[str, str]:
-        with clients.explained(f"cannot read Secret {name}"):
+        with api_requests.explained(f"cannot read Secret {name}"):
             secrets = self._core.list_namespaced_secret(
                 NAMESPACE, field_selector=f"metadata.name={name}"
             ).items
@@ -283,7 +283,7 @@ class RemoteCluster:
     def _text(self, answer: Any, server: str) -> Iterator[str]:
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         try:
-            with clients.explained(f"cannot read on in the log of {server}"):
+            with api_requests.explained(f"cannot read on in the log of {server}"):
                 for chunk in answer.stream():
                     yield decode(chunk)
         finally:

@@ -28,6 +28,17 @@ def check(text: str) -> str:
     return text
 
 
+def rough(duration: timedelta, units: int) -> str:
+    """The largest units of a duration, so many at most, such as `1h 59m`."""
+    parts: list[str] = []
+    seconds = int(duration.total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        if count or parts or unit == "s":
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:units])
+
+
 def text(duration: timedelta) -> str:
     """The shortest spelling of a duration, in whole seconds."""
     seconds = int(duration.total_seconds())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
@@ -18,6 +19,11 @@ def now() -> str:
 def counted(count: int, noun: str) -> str:
     """The count with its noun, such as `1 pod` or `3 pods`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def first(names: Sequence[str], most: int) -> str:
+    """So many of the names, and an ellipsis if there are more."""
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -61,6 +61,10 @@ class Document:
         """The part at `location` as a document, with the value `value`."""
         return replace(self, value=value, node=self.part(location))
 
+    def error(self, problem: str, at: Location = ()) -> InputError:
+        """The error of a document with this problem `at` a place."""
+        return InputError(shown(self.path), problem, line=self.line(at))
+
     def parse(self, model: type[Model]) -> Model:
         """The document as `model`. Raises InputError with every mistake and its line."""
         self.require_mapping()
@@ -72,9 +76,7 @@ class Document:
     def require_mapping(self) -> None:
         """Raises InputError if the document is no mapping."""
         if not isinstance(self.value, dict):
-            raise InputError(
-                self.path, f"a mapping is expected, not {_kind(self.value)}", line=self.line(())
-            )
+            raise self.error(f"a mapping is expected, not {_kind(self.value)}")
 
     def mistaken(self, found: Iterable[Mistake]) -> InputError:
         """The error with these mistakes, at least one, in the order of their lines."""

@@ -103,11 +103,9 @@ class Plugins:
     def _collect_file(self, name: str, document: yaml_files.Document, origin: Origin) -> None:
         plugin = self._plugins[name]
         if plugin.file:
-            raise InputError(
-                document.path,
+            raise document.error(
                 f"the configuration of {name} is also in {plugin.file.source}: an API server "
-                "has one",
-                line=document.line(()),
+                "has one"
             )
         plugin.collect_file(document, origin)
         plugin.file = origin

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any
 
 from fairlead.common import mistakes, yaml_files
-from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Location
 from fairlead.convert.reading import Lenient
@@ -82,9 +81,7 @@ class Expressions:
         if "problem" in answer:
             problem = " ".join(answer["problem"].split())
             where = mistakes.path(tuple(at))
-            raise InputError(
-                document.path, f"{where} is no expression in CEL: {problem}", line=document.line(at)
-            )
+            raise document.error(f"{where} is no expression in CEL: {problem}", at)
         return _node(answer["tree"])
 
 

@@ -79,8 +79,8 @@ def outcome(alternatives: Sequence[Checks], kinds: Kinds) -> Outcome:
             instance = convert(chosen, kinds)
         except Untakable as error:
             reason, names = str(error), _named(chosen)
-            named = reason.startswith(str(chosen[0]))
-            result.left_out.append(reason if named else f"{names}: {reason}")
+            is_named = reason.startswith(str(chosen[0]))
+            result.left_out.append(reason if is_named else f"{names}: {reason}")
             continue
         parameters.note_foreign_kinds(instance, kinds)
         result.instances.append(instance)

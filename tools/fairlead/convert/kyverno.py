@@ -168,8 +168,8 @@ class _Reader:
         rule = self.rule
         fields = kyverno_scope.preconditions(rule.preconditions)
         at = (*self.at, "celPreconditions")
-        named = rule.cel_preconditions
-        if not kyverno_cel.hold(self.document, at, named, (), self.expressions):
+        conditions = rule.cel_preconditions
+        if not kyverno_cel.hold(self.document, at, conditions, (), self.expressions):
             fields.append("celPreconditions")
         spec = self.policy.spec
         if spec.webhook_configuration.get("matchConditions"):

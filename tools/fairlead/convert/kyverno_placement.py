@@ -115,8 +115,8 @@ class Reader:
                 f"it selects namespaces by {others}, and reads their label {key}, and Fairlead "
                 "finds the pool of a namespace by one: make pools of their combinations"
             )
-        found = targets([], self.selector)
-        return [_value(target) for target in found]
+        chosen = targets([], self.selector)
+        return [_value(target) for target in chosen]
 
     def _copy(self, findings: Findings, key: str, other: Patched) -> None:
         """Add that the label of a namespace names the node label of its pods. Raises Untakable."""

@@ -11,7 +11,6 @@ from typing import Any
 import yaml
 
 from fairlead.common import mistakes, yaml_files
-from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
 from fairlead.convert.findings import (
     REPLACED,
@@ -139,13 +138,11 @@ def operate(document: yaml_files.Document, at: Location, value: Any, result: Pat
     """Add what the operations of a JSON patch give. Raises Untakable, InputError."""
     if not isinstance(value, list):
         problem = f"{mistakes.path(tuple(at))}: write a list of operations"
-        raise InputError(document.path, problem, line=document.line(at))
+        raise document.error(problem, at)
     for number, operation in enumerate(value):
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
-            raise InputError(
-                document.path,
-                f"{mistakes.path((*at, number))}: write an operation with op, path and value",
-                line=document.line(at),
+            raise document.error(
+                f"{mistakes.path((*at, number))}: write an operation with op, path and value", at
             )
         _apply(document, (*at, number), operation, result)
 
@@ -155,7 +152,7 @@ def _operations(document: yaml_files.Document, at: Location, text: str) -> Any:
         return yaml_files.yaml_value(text)
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         problem = f"{mistakes.path(tuple(at))} is not valid YAML"
-        raise InputError(document.path, problem, line=document.line(at)) from error
+        raise document.error(problem, at) from error
 
 
 def _apply(

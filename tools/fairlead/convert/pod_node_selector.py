@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.common import yaml_files
-from fairlead.common.errors import InputError
 from fairlead.convert.findings import (
     Assignment,
     Everywhere,
@@ -65,8 +64,8 @@ class SelectorPlugin:
     def collect_file(self, document: yaml_files.Document, origin: Origin) -> None:
         """Add what the plugin's file says. Raises InputError."""
         key = plugin_key(document.value) or PLUGIN_FILE
-        named = replace(document, value={PLUGIN_FILE: document.value[key]})
-        config = named.parse(_File).pod_node_selector_plugin_config
+        plugin = replace(document, value={PLUGIN_FILE: document.value[key]})
+        config = plugin.parse(_File).pod_node_selector_plugin_config
         for name, text in config.items():
             selector = _parsed(document, [key, name], text or "")
             self._file[name] = _Entry(origin, selector)
@@ -132,10 +131,6 @@ def _parsed(document: yaml_files.Document, at: Sequence[str | int], text: str) -
             labels.check_key(key)
             labels.check_value(value)
         except ValueError as error:
-            raise InputError(
-                document.path,
-                f"{at[-1]}: {error}: write KEY=VALUE,KEY=VALUE",
-                line=document.line(at),
-            ) from error
+            raise document.error(f"{at[-1]}: {error}: write KEY=VALUE,KEY=VALUE", at) from error
         selector[key] = value
     return selector

@@ -14,7 +14,6 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from fairlead.common import mistakes, yaml_files
-from fairlead.common.errors import InputError
 from fairlead.common.yaml_files import Location
 from fairlead.convert.findings import (
     Assignment,
@@ -133,7 +132,7 @@ class TolerationPlugin:
             isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
         ):
             problem = f"{field} is no list of tolerations, so {NAME} cannot read it: write one"
-            raise InputError(document.path, problem, line=document.line(at))
+            raise document.error(problem, at)
         entries: list[dict[str, Any]] = []
         for entry in value or []:
             entries.append({})
@@ -151,6 +150,4 @@ def _json(document: yaml_files.Document, at: Location, text: str) -> Any:
     try:
         return json.loads(text) if text else []
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            document.path, f"{at[-1]} is not valid JSON ({error})", line=document.line(at)
-        ) from error
+        raise document.error(f"{at[-1]} is not valid JSON ({error})", at) from error

@@ -98,14 +98,14 @@ def read(paths: Sequence[Path]) -> list[yaml_files.Document]:
     Raises UsageError with all files that cannot be read, and InputError if there is nothing to
     convert.
     """
-    named = {yaml_files.shown(path) for path in paths}
+    files = {yaml_files.shown(path) for path in paths}
     reading = manifest_files.read(paths, extra_key=PLUGIN_FILE)
     if reading.unreadable:
         raise errors.together(reading.unreadable)
     documents = [
         document
         for document in reading.documents
-        if document.path in named or _concerns(document.value)
+        if document.path in files or _concerns(document.value)
     ]
     if not any(is_policy(document.value) for document in documents):
         raise InputError(
@@ -151,14 +151,14 @@ def node_selector(document: yaml_files.Document, at: Location, value: Any) -> di
     """The nodeSelector `value`, which is the part of the document `at`. Raises InputError."""
     field = mistakes.path(tuple(at))
     if not isinstance(value, dict):
-        raise InputError(document.path, f"{field}: write a mapping", line=document.line(at))
+        raise document.error(f"{field}: write a mapping", at)
     try:
         return dict(Selector.model_validate({"matchLabels": value}).match_labels)
     except ValidationError as error:
         details = error.errors()[0]
         cause = (details.get("ctx") or {}).get("error", "write its values as text, in quotes")
         problem = f"{field} is not a nodeSelector: {cause}"
-        raise InputError(document.path, problem, line=document.line(at)) from error
+        raise document.error(problem, at) from error
 
 
 def tolerations(document: yaml_files.Document, at: Location, value: Any) -> tuple[Toleration, ...]:
@@ -170,7 +170,7 @@ def tolerations(document: yaml_files.Document, at: Location, value: Any) -> tupl
             mistake.text for mistake in mistakes.of(error, _Tolerations, {"tolerations": value})
         )
         field = mistakes.path(tuple(at))
-        raise InputError(document.path, f"{field}: {problem}", line=document.line(at)) from error
+        raise document.error(f"{field}: {problem}", at) from error
 
 
 def _concerns(value: dict[str, Any]) -> bool:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import disabled_objects
+from fairlead.deployment import disabled_objects, ownership
 from fairlead.deployment.disabled_objects import Record
-from fairlead.deployment.names import INTENT_LABEL, NAMESPACE, PART_OF, POLICIES, WEBHOOKS
+from fairlead.deployment.names import INTENT_LABEL, NAMESPACE, POLICIES, WEBHOOKS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 
@@ -94,7 +94,7 @@ def bindings(objects: clients.Objects) -> Switched:
     live = {
         (_ADMISSION, kind, str(item["metadata"]["name"])): item
         for kind in kinds
-        for item in objects.list(_ADMISSION, kind, None, f"{PART_OF}=fairlead,{INTENT_LABEL}")
+        for item in objects.list(_ADMISSION, kind, None, f"{ownership.SELECTOR},{INTENT_LABEL}")
         if str(item["metadata"]["name"]).startswith("fairlead.")
     }
     about = {"apiVersion": "v1", "kind": "ConfigMap", "name": POLICIES, "namespace": NAMESPACE}

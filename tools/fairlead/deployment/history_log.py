@@ -15,7 +15,8 @@ from typing import Any
 
 from fairlead.common import texts
 from fairlead.common.digests import digest
-from fairlead.deployment.names import HISTORY, NAMESPACE, PART_OF
+from fairlead.deployment import ownership
+from fairlead.deployment.names import HISTORY, NAMESPACE
 from fairlead.kube import clients
 from fairlead.policy.revision import plain
 
@@ -97,7 +98,7 @@ def appended(objects: clients.Objects, entry: Entry, *, bounded: bool = True) ->
     metadata: dict[str, Any] = {
         "name": HISTORY,
         "namespace": NAMESPACE,
-        "labels": {PART_OF: "fairlead"},
+        "labels": ownership.labels(),
     }
     if log:  # so that nobody else's entry is overwritten
         metadata["resourceVersion"] = log["metadata"]["resourceVersion"]

@@ -24,10 +24,9 @@ from typing import Any, Literal
 
 from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
-from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, render
+from fairlead.deployment import manifests
 from fairlead.deployment.names import CREDENTIALS_ANNOTATION
-from fairlead.policy.policy_set import PolicySet
+from fairlead.deployment.render import Rendered
 
 KUSTOMIZATION, TRUST, RESTART = "kustomization.yaml", "trust.yaml", "restart.yaml"
 _OTHER_NAMES = ("kustomization.yml", "Kustomization")
@@ -54,34 +53,20 @@ class Written:
     notes: tuple[str, ...]
 
 
-def write(
-    policies: PolicySet,
-    base: Path,
-    *,
-    sidecar: str | None = None,
-    secrets: Path | None = None,
-    renew: bool = False,
-    progress: Progress,
-) -> Written:
-    """Write the base into the folder `base`. With `secrets`, write the overlay beside that file.
+def write(rendered: Rendered, base: Path) -> Written:
+    """Write the base into the folder `base`. If a file keeps the Secrets, write it, and the overlay
+    beside it.
 
-    For the other arguments see render.render. Files of other origin are never changed: if one is in
-    the way, this raises UsageError before it writes anything. Only the overlay's kustomization.yaml
-    may belong to the user.
+    Files of other origin are never changed: if one is in the way, this raises UsageError before it
+    writes anything. Only the overlay's kustomization.yaml may belong to the user.
     """
+    secrets = rendered.secrets_file.path if rendered.secrets_file else None
     if secrets and secrets.parent.resolve().is_relative_to(base.resolve()):
         raise UsageError(
             f"{secrets}: is inside {base}, which holds no credentials: name a file outside, beside "
             "it"
         )
-    secrets_file, files = render.render_files(
-        policies,
-        sidecar=sidecar,
-        secrets=secrets,
-        renew=renew,
-        progress=progress,
-    )
-    parts = {name: _split(objects) for name, objects in files.items()}
+    parts = {name: _split(objects) for name, objects in rendered.files.items()}
     texts = _base(base, {name: objects for name, (objects, _) in parts.items() if objects})
     stale = [
         path for path in base.glob("*.yaml") if path not in texts and _begins(path, _BASE_MARK)
@@ -110,15 +95,15 @@ def write(
         texts |= overlay
     _check(texts, secrets)
     changed = {path for path, text in texts.items() if _read(path) != text}
-    if secrets_file and (note := secrets_file.save(render.secrets_of(files))):
+    if secrets and (note := rendered.save()):
         notes.append(note)
-        changed.add(secrets_file.path)
+        changed.add(secrets)
     _write({path: text for path, text in texts.items() if path in changed})
     for path in stale:
         path.unlink()
     states: dict[Path, State] = dict.fromkeys(stale, "removed")
     states.update(dict.fromkeys(users_own, "kept"))
-    for path in [*texts, *([secrets_file.path] if secrets_file else [])]:
+    for path in [*texts, *([secrets] if secrets else [])]:
         states[path] = "written" if path in changed else "unchanged"
     return Written(dict(sorted(states.items())), tuple(notes))
 

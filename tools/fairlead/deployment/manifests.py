@@ -38,7 +38,6 @@ from fairlead.deployment.names import (
     NAMESPACE,
     OPA,
     OPA_ENGINE,
-    PART_OF,
     POLICIES,
     POLICY_LABEL,
     RENEWED_BY,
@@ -286,7 +285,7 @@ def policies_of(modules: Mapping[str, str], annotations: Mapping[str, str]) -> d
     metadata = {
         "name": POLICIES,
         "namespace": NAMESPACE,
-        "labels": {PART_OF: "fairlead", **dict([POLICY_LABEL])},
+        "labels": ownership.labels(dict([POLICY_LABEL])),
         "annotations": dict(annotations),
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(modules)}

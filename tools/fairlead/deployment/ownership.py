@@ -16,6 +16,8 @@ from fairlead.kube.stored_fields import FIELD_MANAGER
 if TYPE_CHECKING:
     from fairlead.kube import clients
 
+SELECTOR = f"{PART_OF}=fairlead"
+"""Selects the objects with Fairlead's label."""
 RECORD = "fairlead-objects"
 """The ConfigMap with the uids of what the last deployment applied."""
 _KEY = "uids"
@@ -25,9 +27,9 @@ _ENFORCING = ("WebhookConfiguration", "AdmissionPolicy", "AdmissionPolicyBinding
 """How the kinds end by which API servers refuse requests."""
 
 
-def labels(of_template: Mapping[str, str] | None) -> dict[str, str]:
-    """The labels of an object that Fairlead makes: those of its template, and its mark."""
-    return {PART_OF: "fairlead", **(of_template or {})}
+def labels(further: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The labels of an object that Fairlead makes: its mark, and `further` ones."""
+    return {PART_OF: "fairlead", **(further or {})}
 
 
 def is_ours(
@@ -98,7 +100,7 @@ def record(objects: clients.Objects, uids: Iterable[str]) -> None:
     """Write down the uids of what a deployment applied, beside the earlier ones: their objects may
     still be there. Raises ApiServerError.
     """
-    metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": labels(None)}
+    metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": labels()}
     newest = list(dict.fromkeys([*recorded(objects), *uids]))[-_MOST:]
     data = {_KEY: "\n".join(newest)}
     objects.apply_whole(

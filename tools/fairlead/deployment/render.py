@@ -17,15 +17,39 @@ from fairlead.policy.policy_set import PolicySet
 
 @dataclass(frozen=True)
 class Rendered:
-    """Objects by file, in the order in which to apply them, and notes for people."""
+    """All objects by file, in the order in which to apply them, and the file that keeps the data of
+    their Secrets, if one does.
+    """
 
     files: dict[str, list[dict[str, Any]]]
-    notes: tuple[str, ...]
+    secrets_file: SecretsFile | None = None
 
     @property
     def objects(self) -> list[dict[str, Any]]:
         """All objects, in the order in which to apply them."""
         return [manifest for objects in self.files.values() for manifest in objects]
+
+    @property
+    def printed(self) -> list[dict[str, Any]]:
+        """The objects to print: without the Secrets, if a file keeps them."""
+        return [
+            manifest
+            for manifest in self.objects
+            if self.secrets_file is None or manifest["kind"] != "Secret"
+        ]
+
+    def save(self) -> str | None:
+        """Write the Secrets into their file. Returns a note for people on what became of them, None
+        if nothing changed. Raises UsageError if the file cannot be written.
+        """
+        secrets = [manifest for manifest in self.objects if manifest["kind"] == "Secret"]
+        if self.secrets_file:
+            return self.secrets_file.save(secrets)
+        return (
+            "the Secrets hold a token and a certificate made for this output alone"
+            if secrets
+            else None
+        )
 
 
 def render(
@@ -38,42 +62,11 @@ def render(
 ) -> Rendered:
     """All objects, for a cluster that reaches OPA by its Service; sync is the default sidecar.
 
-    With `secrets`, the Secrets are kept in that file instead (see secrets_file): the first call
-    makes them, later calls read them, and `renew` replaces them.
+    With `secrets`, that file keeps the Secrets (see secrets_file): the first `save` makes them,
+    later calls read them, and `renew` replaces them. Nothing is written yet.
 
     Raises UsageError if the settings do not suit a cluster of pods, and InputError if the file
     cannot be used.
-    """
-    secrets_file, files = render_files(
-        policies,
-        sidecar=sidecar,
-        secrets=secrets,
-        renew=renew,
-        progress=progress,
-    )
-    if secrets_file is None:
-        return Rendered(
-            files, ("the Secrets hold a token and a certificate made for this output alone",)
-        )
-    note = secrets_file.save(secrets_of(files))
-    without_secrets = {
-        name: [manifest for manifest in objects if manifest["kind"] != "Secret"]
-        for name, objects in files.items()
-    }
-    return Rendered(without_secrets, (note,) if note else ())
-
-
-def render_files(
-    policies: PolicySet,
-    *,
-    sidecar: str | None,
-    secrets: Path | None,
-    renew: bool,
-    progress: Progress,
-) -> tuple[SecretsFile | None, dict[str, list[dict[str, Any]]]]:
-    """The file of credentials, if `secrets` names one, and all objects by file, Secrets included.
-
-    Writes nothing. Raises UsageError, InputError.
     """
     settings = policies.settings
     if renew and secrets is None:
@@ -89,14 +82,5 @@ def render_files(
         else Credentials.fresh(valid=settings.certificates.valid)
     )
     credentials = credentials.opening(settings.scopes())
-    return secrets_file, manifests.render_files(staged, credentials, sidecar=component)
-
-
-def secrets_of(files: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The Secrets among the objects."""
-    return [
-        manifest
-        for objects in files.values()
-        for manifest in objects
-        if manifest["kind"] == "Secret"
-    ]
+    files = manifests.render_files(staged, credentials, sidecar=component)
+    return Rendered(files, secrets_file)

@@ -94,11 +94,7 @@ def documents(
             for name, value in document.value.items():
                 if name in ("system", "signed_bundle") or name in merged:
                     problem = "stands in another file" if name in merged else "is OPA's own"
-                    raise InputError(
-                        path,
-                        f"the document {name!r} {problem}: remove it",
-                        line=document.line((name,)),
-                    )
+                    raise document.error(f"the document {name!r} {problem}: remove it", (name,))
                 merged[name] = value
     if namespaces is not None:
         if "kubernetes" in merged:
@@ -117,11 +113,9 @@ def _namespaces(path: Path, labels: list[str]) -> dict[str, Any]:
         for item in value.get("items") or () if is_list else (value,):
             metadata = item.get("metadata") if isinstance(item, dict) else None
             if not isinstance(metadata, dict) or item.get("kind") != "Namespace":
-                raise InputError(
-                    path,
+                raise document.error(
                     "holds an object that is not a Namespace: write `kubectl get namespaces -o "
-                    "json` into it",
-                    line=document.line(()),
+                    "json` into it"
                 )
             name = str(metadata.get("name"))
             thin[name] = sidecar.thin(name, metadata.get("labels"), metadata.get("annotations"))

@@ -62,11 +62,11 @@ def read(file: Path) -> Kustomization | None:
         raise InputError(file, "is not a kustomization: one mapping is expected", line=1)
     if not is_kustomization(value):
         return None
-    named, resources = (
+    inputs, resources = (
         frozenset((file.parent / path).resolve() for path in paths)
         for paths in (_named(value), _resources(value))
     )
-    return Kustomization(file.parent, file, value.get("kind") == "Component", named, resources)
+    return Kustomization(file.parent, file, value.get("kind") == "Component", inputs, resources)
 
 
 def is_kustomization(value: dict[str, Any]) -> bool:

@@ -75,15 +75,15 @@ def read(
     for path in paths:
         in_folder = path.is_dir()
         files = [*_below(path, exclude, reading)] if in_folder else [path]
-        found = _kustomizations(files, reading, read_files) if in_folder else {}
-        built, named = _built(found, reading)
+        by_file = _kustomizations(files, reading, read_files) if in_folder else {}
+        built, inputs = _built(by_file, reading)
         for file in files:
-            if file.resolve() in read_files | named:
+            if file.resolve() in read_files | inputs:
                 continue
             read_files.add(file.resolve())
             if file in built:
                 reading.documents += built[file]
-            elif file not in found:
+            elif file not in by_file:
                 _add(file, reading, in_folder=in_folder, extra_key=extra_key)
     return reading
 
@@ -94,20 +94,20 @@ def _kustomizations(
     """The kustomizations among the files of a folder. What cannot be read is unreadable, and needs
     not be read again.
     """
-    found = {}
+    by_file = {}
     for file in files:
         if file.name in kustomizations.NAMES:
             try:
                 if kustomization := kustomizations.read(file):
-                    found[file] = kustomization
+                    by_file[file] = kustomization
             except InputError as error:
                 reading.unreadable.append(error)
                 read_files.add(file.resolve())
-    return found
+    return by_file
 
 
 def _built(
-    found: dict[Path, Kustomization], reading: Reading
+    by_file: dict[Path, Kustomization], reading: Reading
 ) -> tuple[dict[Path, list[Document]], set[Path]]:
     """The objects that kustomize makes of each kustomization that no other one builds in, and the
     files that are no objects by themselves. What kustomize does not build is unreadable; its
@@ -117,7 +117,9 @@ def _built(
     failed: set[Path] = set()
     while pending := [
         each
-        for each in kustomizations.roots(each for each in found.values() if each.file not in failed)
+        for each in kustomizations.roots(
+            each for each in by_file.values() if each.file not in failed
+        )
         if each.file not in built
     ]:
         for each in pending:
@@ -126,12 +128,12 @@ def _built(
             except InputError as error:
                 reading.unreadable.append(error)
                 failed.add(each.file)
-    named = {
+    inputs = {
         path
-        for each in found.values()
+        for each in by_file.values()
         for path in (each.named - each.resources if each.file in failed else each.named)
     }
-    return built, named
+    return built, inputs
 
 
 def _objects(kustomization: Kustomization) -> list[Document]:
@@ -258,8 +260,8 @@ def _not_meant(value: Any, extra_key: str | None) -> str | None:
     if keys >= {"apiVersion", "kind"}:
         metadata = value.get("metadata")
         texts = metadata if isinstance(metadata, dict) else {}
-        named = (str(texts.get(key)) for key in ("name", "generateName", "namespace"))
-        return TEMPLATE if any("{{" in text for text in named) else None
+        names = (str(texts.get(key)) for key in ("name", "generateName", "namespace"))
+        return TEMPLATE if any("{{" in text for text in names) else None
     return None if _has(keys, extra_key) else OTHER
 
 
@@ -299,40 +301,33 @@ def _check(document: Document, extra_key: str | None) -> None:
     """Raises InputError for what is neither an AdmissionReview nor a manifest."""
     value, path = document.value, document.path
     if not isinstance(value, dict):
-        raise InputError(path, f"{_NEITHER}: a mapping is expected", line=document.line(()))
+        raise document.error(f"{_NEITHER}: a mapping is expected")
     if _has(value, extra_key):
         return
     if path.name in kustomizations.NAMES and kustomizations.is_kustomization(value):
-        raise InputError(path, "is a kustomization: name its folder", line=document.line(()))
+        raise document.error("is a kustomization: name its folder")
     if "sops" in value:
-        raise InputError(path, "is encrypted by SOPS: decrypt it first", line=document.line(()))
+        raise document.error("is encrypted by SOPS: decrypt it first")
     for key in ("apiVersion", "kind"):
         if not isinstance(value.get(key), str) or not value[key]:
-            raise InputError(
-                path, f"{_NEITHER}: {key} is missing or no text", line=document.line([key])
-            )
+            raise document.error(f"{_NEITHER}: {key} is missing or no text", [key])
     if value["apiVersion"].count("/") > 1:
-        raise InputError(
-            path,
+        raise document.error(
             f"apiVersion {value['apiVersion']!r} is malformed: write VERSION or GROUP/VERSION",
-            line=document.line(["apiVersion"]),
+            ["apiVersion"],
         )
     metadata = value.get("metadata")
     if admission_reviews.is_review(value) or metadata is None:
         return
     if not isinstance(metadata, dict):
-        raise InputError(path, "metadata: a mapping is expected", line=document.line(["metadata"]))
+        raise document.error("metadata: a mapping is expected", ["metadata"])
     for key in ("labels", "annotations"):
         texts = metadata.get(key)
         if isinstance(texts, dict):  # API servers read null as an empty text
             metadata[key] = {name: "" if text is None else text for name, text in texts.items()}
     for key in ("name", "generateName", "namespace"):
         if not isinstance(metadata.get(key), str | None):
-            raise InputError(
-                path,
-                f"metadata.{key}: text is expected: quote it",
-                line=document.line(["metadata", key]),
-            )
+            raise document.error(f"metadata.{key}: text is expected: quote it", ["metadata", key])
 
 
 def variables(value: Any) -> list[str]:

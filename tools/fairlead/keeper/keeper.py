@@ -18,7 +18,7 @@ from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import renewal_steps
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed, Secret
-from fairlead.kube.clients import Objects
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.events import event
 from fairlead.pki import certificates
 
@@ -50,7 +50,7 @@ class Keeper:
 
     def __init__(
         self,
-        api: Objects,
+        api: ApiRequests,
         servers: renewal_steps.Servers,
         *,
         valid: timedelta,

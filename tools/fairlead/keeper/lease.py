@@ -22,8 +22,9 @@ from typing import Any
 
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import KEEPER, NAMESPACE, PART_OF
-from fairlead.kube.clients import APPLY, MERGE, Objects
+from fairlead.deployment import ownership
+from fairlead.deployment.names import KEEPER, NAMESPACE
+from fairlead.kube.api_requests import APPLY, MERGE, ApiRequests
 from fairlead.kube.errors import ApiServerError
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Lease:
 
     def __init__(
         self,
-        api: Objects,
+        api: ApiRequests,
         holder: str,
         *,
         name: str = NAME,
@@ -174,7 +175,7 @@ class Lease:
             "metadata": {
                 "name": self._name,
                 "namespace": NAMESPACE,
-                "labels": {PART_OF: "fairlead"},
+                "labels": ownership.labels(),
             },
             "spec": spec,
         }

@@ -19,7 +19,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.credentials import SERVICE_NAMES, Tls
 from fairlead.deployment.names import CAS_ANNOTATION, NAMESPACE, OPA_PODS
-from fairlead.kube.clients import MERGE, Objects
+from fairlead.kube.api_requests import MERGE, ApiRequests
 from fairlead.opa.containers import OPA_PORT, SYNC_PORT
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def named(opas: Sequence[_Address], sidecars: Sequence[_Address]) -> Callable[[]
     return lambda: servers
 
 
-def pods(api: Objects) -> Callable[[], list[Server]]:
+def pods(api: ApiRequests) -> Callable[[], list[Server]]:
     """A function that lists the servers in OPA's pods at the time of the call. It raises
     ApiServerError if the pods cannot be listed.
     """
@@ -153,7 +153,7 @@ class Rolled(Serving):
     """
 
     def __init__(
-        self, api: Objects, list_servers: Callable[[], list[Server]], *, manager: str
+        self, api: ApiRequests, list_servers: Callable[[], list[Server]], *, manager: str
     ) -> None:
         super().__init__(list_servers)
         self._api = api

@@ -19,8 +19,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.deployment import disabled_objects, names
 from fairlead.deployment.credentials import TLS_KEYS, Tls
 from fairlead.deployment.names import NAMESPACE, RENEWED_BY, TLS_SECRET
-from fairlead.kube.clients import MERGE, STRATEGIC, Objects
-from fairlead.kube.errors import ApiServerError
+from fairlead.kube.api_requests import MERGE, STRATEGIC, ApiRequests
 
 WEBHOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
@@ -66,7 +65,7 @@ class Deployed:
 
     def __init__(
         self,
-        api: Objects,
+        api: ApiRequests,
         *,
         manager: str,
         check: Callable[[], None] = lambda: None,
@@ -79,7 +78,7 @@ class Deployed:
 
     def secret(self) -> Secret | None:
         """The Secret, or None if there is none. Raises ApiServerError if it cannot be read."""
-        secret = self._get(_SECRET)
+        secret = self._api.find(_SECRET)
         return None if secret is None else read(secret)
 
     def disabled(self) -> dict[str, disabled_objects.Record]:
@@ -162,16 +161,8 @@ class Deployed:
         """The webhook configurations that exist, with their paths. An administrator may have
         deleted some.
         """
-        configurations = [(path, self._get(path)) for path in WEBHOOKS]
+        configurations = [(path, self._api.find(path)) for path in WEBHOOKS]
         return [(path, config) for path, config in configurations if config is not None]
-
-    def _get(self, path: str) -> dict[str, Any] | None:
-        try:
-            return self._api.call("GET", path)
-        except ApiServerError as error:
-            if error.status == 404:
-                return None
-            raise
 
     def _change(self, path: str, patch: Mapping[str, Any], *, strategic: bool = False) -> None:
         self._check()

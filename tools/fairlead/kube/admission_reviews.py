@@ -142,7 +142,7 @@ class Subject:
 
 def subject(review: Any) -> Subject:
     """What the review is about, as far as it can be read."""
-    request = _mapping(_mapping(review).get("request"))
+    request = request_of(review)
     metadata = _mapping(_mapping(request.get("object") or request.get("oldObject")).get("metadata"))
     prefix = metadata.get("generateName")
     name = request.get("name") or metadata.get("name") or (f"{prefix}*" if prefix else "-")
@@ -161,6 +161,11 @@ def title(review: Any) -> str:
     """A review in one line, such as `CREATE of Pod payments/web`; dashes for what is missing."""
     of = subject(review)
     return f"{of.operation} of {of.object}"
+
+
+def request_of(review: Any) -> Mapping[str, Any]:
+    """The request of a review; empty if it has none."""
+    return _mapping(_mapping(review).get("request"))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fairlead.kube import api_paths
-from fairlead.kube.clients import METADATA, Objects
-from fairlead.kube.errors import ApiServerError
+from fairlead.kube.api_requests import METADATA, ApiRequests
 
 
 class LiveNamespace(NamedTuple):
@@ -18,15 +17,13 @@ class LiveNamespace(NamedTuple):
     version: str
 
 
-def look_up(api: Objects, name: str) -> LiveNamespace | None:
+def look_up(api: ApiRequests, name: str) -> LiveNamespace | None:
     """The namespace `name`; None if there is none. Raises ApiServerError."""
     path = api_paths.joined("v1", None, "namespaces", name)
-    try:
-        metadata = api.call("GET", path, accept=METADATA).get("metadata") or {}
-    except ApiServerError as error:
-        if error.status == 404:
-            return None
-        raise
+    namespace = api.find(path, accept=METADATA)
+    if namespace is None:
+        return None
+    metadata = namespace.get("metadata") or {}
     return LiveNamespace(
         metadata.get("labels") or {},
         metadata.get("annotations") or {},

@@ -101,7 +101,7 @@ def time(entry: Mapping[str, Any]) -> datetime:
 
 def request(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """The request that was decided on; empty if the entry has none."""
-    return mapping(mapping(entry.get("input")).get("request"))
+    return admission_reviews.request_of(entry.get("input"))
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -202,7 +202,7 @@ def render_objects(
     engine = engine or OPA_ENGINE
     strategies.refuse_sidecar(engine, sidecar)
     if engine not in engine_names.ASKED:
-        return render.Rendered({"": list(cel.rendered(policies).objects)}, ())
+        return render.Rendered({"": list(cel.rendered(policies).objects)})
     if engine == PYTHON_ENGINE:
         sidecar = python.require(policies)
     return render.render(policies, sidecar=sidecar, progress=progress)

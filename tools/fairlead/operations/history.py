@@ -16,11 +16,10 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common import texts
 from fairlead.common.errors import UsageError
-from fairlead.deployment import history_log, manifests
+from fairlead.deployment import history_log, manifests, ownership
 from fairlead.deployment.history_log import Entry
 from fairlead.deployment.names import (
     NAMESPACE,
-    PART_OF,
     POLICIES,
     REVISION_ANNOTATION,
     SETTINGS_ANNOTATION,
@@ -57,7 +56,7 @@ def record(
             "metadata": {
                 "name": f"{POLICIES}-{revision}",
                 "namespace": NAMESPACE,
-                "labels": {_LABEL: "true", PART_OF: "fairlead"},
+                "labels": ownership.labels({_LABEL: "true"}),
                 "annotations": {
                     **manifest["metadata"]["annotations"],
                     _SINCE: now.isoformat(timespec="microseconds"),

@@ -251,7 +251,7 @@ def of_servers(servers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _beginning(names: Sequence[str]) -> str:
     """The first names of a list, in a line."""
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return texts.first(names, _SHOWN)
 
 
 def _ago(time: datetime) -> float:

@@ -128,12 +128,12 @@ def _warnings(
 
 def dropped(former: PolicySet, new: PolicySet) -> list[str]:
     """A sentence for each policy that is in force in the cluster and will be no more."""
-    kept = {instance.name for instance in new.active}
+    remaining = {instance.name for instance in new.active}
     return [
         f"{instance.name} was in force and is no more: these policies and settings do not have it; "
         "if that is a mistake, run `fairlead rollback`"
         for instance in former.active
-        if instance.name not in kept
+        if instance.name not in remaining
     ]
 
 

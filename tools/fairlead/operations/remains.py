@@ -11,7 +11,6 @@ from fairlead.common import texts
 from fairlead.deployment import ownership
 from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
-from fairlead.kube.errors import Refused
 from fairlead.operations import drift, transient_access
 
 _GROUP = "admissionregistration.k8s.io/v1"
@@ -69,20 +68,11 @@ def of_cluster(objects: clients.Objects) -> Remains:
     left = [
         {**each, "kind": kind}
         for kind in _ENFORCING
-        for each in _listed(objects, kind)
+        for each in objects.visible(_GROUP, kind, None)
         if ownership.is_ours(kind, each)
     ]
     has_namespace = objects.get("v1", "Namespace", NAMESPACE) is not None
     return Remains(tuple(left), len(transient_access.in_force(objects)), has_namespace)
-
-
-def _listed(objects: clients.Objects, kind: str) -> list[dict[str, Any]]:
-    try:
-        return objects.list(_GROUP, kind, None)
-    except Refused as error:
-        if error.status not in (403, 404):  # a kind that the API server does not serve
-            raise
-        return []
 
 
 def _names(manifests: list[Mapping[str, Any]]) -> str:

@@ -34,7 +34,7 @@ from fairlead.deployment.names import (
 from fairlead.keeper import renewal_steps, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.opa.api import OpaApi, lets_in, opens
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
@@ -207,7 +207,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody
     else changes the objects for minutes.
     """
-    api = clients.Objects(cluster.kubeconfig, timeout=clients.BRIEF)
+    api = clients.Objects(cluster.kubeconfig, timeout=api_requests.BRIEF)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
     with lease.held(forbidden=forbidden) as leading:
         yield Deployed(api, manager=clients.FIELD_MANAGER, check=lease.check, alone=leading)

@@ -75,7 +75,7 @@ def outside(objects: clients.Objects, settings: Access) -> list[str]:
     ]
     if not left:
         return []
-    shown = [
+    grants = [
         f"{bindings.subjects(parent['spec'])} {bindings.role(parent['spec']['roleRef'])} until "
         f"{parent['spec']['validUntil']} by {_name(parent)}"
         for parent in left[:_SHOWN]
@@ -86,7 +86,7 @@ def outside(objects: clients.Objects, settings: Access) -> list[str]:
     return [
         texts.printable(
             f"access.roles leaves out roles that are given, and these stay until their end: "
-            f"{'; '.join([*shown, *more])}. To end one now, run `fairlead access revoke "
+            f"{'; '.join([*grants, *more])}. To end one now, run `fairlead access revoke "
             f"{first['name']}{place}`"
         )
     ]
@@ -162,12 +162,7 @@ def _parents(objects: clients.Objects, kind: Kind) -> list[dict[str, Any]]:
     """The transient bindings of a kind; none if the cluster does not have the kind, or if the user
     may not read that.
     """
-    try:
-        return objects.list(f"{GROUP}/{VERSION}", kind.parent, None) if _has(objects, kind) else []
-    except Refused as error:
-        if error.status not in (403, 404):
-            raise
-        return []
+    return objects.visible(f"{GROUP}/{VERSION}", kind.parent, None) if _has(objects, kind) else []
 
 
 def _none_left(objects: clients.Objects, kind: Kind) -> bool:

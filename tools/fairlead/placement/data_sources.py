@@ -101,17 +101,11 @@ def _require_sound(document: yaml_files.Document) -> None:
     for location, value in _parts(document.value, ()):
         # YAML has numbers that JSON, and so OPA, does not have.
         if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(
-                document.path,
-                f"{_shown(location)} is {value}: write a number",
-                line=document.line(location),
-            )
+            raise document.error(f"{_shown(location)} is {value}: write a number", location)
         for key in value if isinstance(value, Mapping) else ():
             if read := _READ_BY_YAML.get(json.dumps(key).strip('"')):
-                raise InputError(
-                    document.path,
-                    f"{_shown(location)} has a key that YAML reads as {read}: quote it",
-                    line=document.line(location),
+                raise document.error(
+                    f"{_shown(location)} has a key that YAML reads as {read}: quote it", location
                 )
     problems = [
         (document.line(first), f"{_shown(first[:-1])} {_problem(first[-1], meant)}")

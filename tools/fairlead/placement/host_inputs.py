@@ -16,7 +16,7 @@ from fairlead.common.progress import Progress
 from fairlead.common.yaml_files import Document
 from fairlead.deployment import names
 from fairlead.kube import admission_reviews, resources
-from fairlead.kube.clients import BRIEF, MOST, SMALL_PAGE, Objects
+from fairlead.kube.api_requests import BRIEF, MOST, SMALL_PAGE, ApiRequests
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.placement import data_sources, decisions, karmada, manifest_kinds
@@ -173,8 +173,8 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
     ]
     stop, metrics = Event(), Metrics()
     with host.as_file() as kubeconfig:
-        api = Objects(kubeconfig, timeout=BRIEF)
-        of_users = Objects(kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
+        api = ApiRequests(kubeconfig, timeout=BRIEF)
+        of_users = ApiRequests(kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
         _require_rights(host.name, api, [source for source, _ in followed_sources])
         following = inputs.watches = [
             Watch(
@@ -200,7 +200,7 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
             stop.set()
 
 
-def _require_rights(host: str, api: Objects, sources: Iterable[Source]) -> None:
+def _require_rights(host: str, api: ApiRequests, sources: Iterable[Source]) -> None:
     """Raises UsageError for the first of the sources that the API server does not let us list. It
     may be away for a moment, and need not have Karmada's kinds.
     """
@@ -237,8 +237,8 @@ def _thinned(source: Source, value: Mapping[str, Any]) -> Any:
         # Whoever changes one of ours makes it be applied again.
         where = karmada.title_of(value), karmada.weights_of(value)
         return (metadata["uid"], metadata.get("generation"), *where)
-    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
-    thinned = {"metadata": {key: metadata[key] for key in kept if metadata.get(key)}}
+    fields = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    thinned = {"metadata": {key: metadata[key] for key in fields if metadata.get(key)}}
     return {**thinned, "spec": value["spec"]} if source.resource else thinned
 
 

@@ -16,6 +16,7 @@ from fairlead.common import atomic_files
 from fairlead.common.errors import UsageError
 from fairlead.deployment import ownership
 from fairlead.kube import clients
+from fairlead.kube.api_requests import MOST, SMALL_PAGE
 from fairlead.kube.errors import ApiServerError
 
 FIELD_MANAGER = "fairlead-place"
@@ -45,9 +46,7 @@ class Host:
         """
         with self.as_file() as file:
             try:
-                return clients.reach(
-                    file, field_manager=FIELD_MANAGER, page=clients.SMALL_PAGE, most=clients.MOST
-                )
+                return clients.reach(file, field_manager=FIELD_MANAGER, page=SMALL_PAGE, most=MOST)
             except ApiServerError as error:
                 raise UsageError(f"{file}: {error}") from error
 

@@ -86,14 +86,14 @@ class _Run:
         with self._attempt():
             namespace, name = _place(policy)
             live = self._objects.get(policy["apiVersion"], policy["kind"], name, namespace)
-            shown = f"{policy['kind']} {namespace}/{name}"
+            title = f"{policy['kind']} {namespace}/{name}"
             if live is not None and not is_ours(live):
                 raise FairleadError(
-                    f"{shown} is there already, and `fairlead place` did not make it: remove it "
+                    f"{title} is there already, and `fairlead place` did not make it: remove it "
                     "there, or leave it out here"
                 )
             if live is not None and live["metadata"].get("deletionTimestamp"):
-                raise FairleadError(f"{shown} is being deleted: run this again later")
+                raise FairleadError(f"{title} is being deleted: run this again later")
             self.applier.apply(_marked(policy))
 
     def remove_others(self, policies: Sequence[Mapping[str, Any]], result: Result) -> None:

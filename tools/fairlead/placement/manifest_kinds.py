@@ -11,16 +11,6 @@ from fairlead.kube import admission_reviews, served_kinds
 from fairlead.kube.pod_templates import TEMPLATES as TEMPLATES
 
 PODS = ("", "Pod")
-DIVISIBLE = frozenset(
-    {
-        ("apps", "Deployment"),
-        ("apps", "ReplicaSet"),
-        ("apps", "StatefulSet"),
-        ("", "ReplicationController"),
-        ("batch", "Job"),
-    }
-)
-"""The kinds of which pods may run in several clusters, by group and kind."""
 
 # These are read by programs, and no API server stores them.
 _NOT_STORED = ("kustomize.config.k8s.io", "admission.k8s.io")

@@ -11,7 +11,7 @@ from typing import Any
 from fairlead.admission.inventory import Inventory
 from fairlead.clusters.base import Cluster
 from fairlead.common import yaml_files
-from fairlead.common.errors import InputError, UsageError
+from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
@@ -144,8 +144,8 @@ def of_members(members: Sequence[str], *, about_placement: bool) -> dict[str, Se
             )
         paths.setdefault(cluster, []).append(Path(file))
     return {
-        cluster: of_files(named, about_placement=about_placement)
-        for cluster, named in paths.items()
+        cluster: of_files(files, about_placement=about_placement)
+        for cluster, files in paths.items()
     }
 
 
@@ -158,11 +158,10 @@ def _tree(documents: Sequence[yaml_files.Document], about_placement: bool) -> Tr
             at = at.setdefault(group, {})
         if name in at:
             title = manifest_kinds.title_of(document.value)
-            raise InputError(
-                yaml_files.shown(document.path),
+            raise document.error(
                 f"{title} was read before: name the objects of each cluster once, those of member "
                 "clusters by --member CLUSTER=FILE",
-                line=document.line(["metadata", "name"]),
+                ["metadata", "name"],
             )
         at[name] = value
     return _of_customers(tree) if about_placement else _without_exempt(tree)
@@ -192,8 +191,8 @@ def _placed(
         elif about_placement and metadata.get("name"):
             namespaced = scopes.is_namespaced(value) is not False
             namespace = manifest_kinds.namespace_of(metadata) if namespaced else ""
-            kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-            thinned = {"kind": kind, "metadata": kept}
+            marks = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+            thinned = {"kind": kind, "metadata": marks}
             yield (_OTHERS, namespace, f"{kind}.{group} {metadata['name']}"), thinned, document
 
 
@@ -204,11 +203,7 @@ def _named(document: yaml_files.Document) -> dict[str, Any]:
     metadata = document.value.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName")
     if not name:
-        raise InputError(
-            yaml_files.shown(document.path),
-            "has an object without metadata.name: name it",
-            line=document.line(["metadata"]),
-        )
+        raise document.error("has an object without metadata.name: name it", ["metadata"])
     return {"name": name}
 
 

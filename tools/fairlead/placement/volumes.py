@@ -91,16 +91,16 @@ class _Objects:
         if claim is None:
             return "what becomes of the volume is not known, as no manifest has its claim"
         if claim.get("volumeName"):
-            shown = f'PersistentVolume "{claim["volumeName"]}"'
+            title = f'PersistentVolume "{claim["volumeName"]}"'
             policy = self._policy("PersistentVolume", claim["volumeName"], "Retain")
         else:
             name = claim.get("storageClassName") or self._default_class()
-            shown = f'StorageClass "{name}"' if name else "the default StorageClass"
+            title = f'StorageClass "{name}"' if name else "the default StorageClass"
             policy = self._policy("StorageClass", name, "Delete")
         if policy is None:
-            return f"what becomes of the volume is not known, as no manifest has {shown}"
+            return f"what becomes of the volume is not known, as no manifest has {title}"
         by_policy = _BY_POLICY.get(policy, "what that means is not known")
-        return f"the reclaim policy of {shown} is {policy}: {by_policy}"
+        return f"the reclaim policy of {title} is {policy}: {by_policy}"
 
     def _policy(self, kind: str, name: Any, default: str) -> str | None:
         value = self._by_kind.get(kind, {}).get(("default", str(name)))

@@ -236,9 +236,9 @@ def _problems(
     for name, instance in settings.intents.items():
         for mistake in _of_instance(name, instance, by_name):
             yield replace(mistake, location=("intents", name, *mistake.location))
-    modes, named = (document.value.get(key) for key in ("enforcement", "intents"))
+    modes, instances = (document.value.get(key) for key in ("enforcement", "intents"))
     for name in modes if isinstance(modes, dict) else ():
-        if name not in {*by_name, *(named if isinstance(named, dict) else ())}:
+        if name not in {*by_name, *(instances if isinstance(instances, dict) else ())}:
             text = f"enforcement: there is no intent {name!r}: use one of {_listed(by_name)}"
             yield Mistake(("enforcement", name), text, is_unknown=True)
 

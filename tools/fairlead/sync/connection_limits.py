@@ -12,6 +12,7 @@ import contextlib
 import socket
 import ssl
 import time
+from collections import Counter
 from ipaddress import IPv6Address, ip_address, ip_network
 from threading import Lock
 from typing import Any
@@ -99,8 +100,8 @@ class Slots:
         before the connection is closed.
         """
         with self._lock:
-            of_source = self._count()
-            full = of_source.get(connection.source, 0) >= self._each
+            of_source = Counter(candidate.source for candidate in self._open)
+            full = of_source[connection.source] >= self._each
             if full or len(self._open) >= self._total:
                 waiting = [
                     candidate
@@ -120,11 +121,12 @@ class Slots:
         with self._lock:
             self._open.pop(connection, None)
 
-    def _count(self) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for connection in self._open:
-            counts[connection.source] = counts.get(connection.source, 0) + 1
-        return counts
+
+def largest(used: Counter[str], own: str) -> str:
+    """The source that has used the most; `own`, if no other one has used more. It is the one to
+    give something up, so that no source keeps another from a part of its own.
+    """
+    return max(used, key=lambda source: (used[source], source == own))
 
 
 def source(address: str) -> str:

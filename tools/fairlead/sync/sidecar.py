@@ -18,7 +18,7 @@ from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.deployment.names import DATA_LABEL, NAMESPACE, OPA_PROGRAM, POLICY_LABEL
 from fairlead.kube import live_namespaces
-from fairlead.kube.clients import BRIEF, MOST, SMALL_PAGE, Objects
+from fairlead.kube.api_requests import BRIEF, MOST, SMALL_PAGE, ApiRequests
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.compiler import Compiler
@@ -102,8 +102,8 @@ class Sidecar:
         selectors = _sources(options)
         self._threads = ThreadProgress([*map(str, selectors), _RECONCILE, _STATUS])
         turn = self._threads.turn
-        self._api = Objects(options.kubeconfig, timeout=BRIEF, turn=turn)
-        self._of_users = Objects(
+        self._api = ApiRequests(options.kubeconfig, timeout=BRIEF, turn=turn)
+        self._of_users = ApiRequests(
             options.kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST, turn=turn
         )
         self._opa = OpaCredentials(
@@ -248,8 +248,8 @@ class Sidecar:
     def _left_out(self) -> Iterator[str]:
         for watch in self._watches:
             if names := self._names_left_out(watch):
-                shown = ", ".join(names[:_SHOWN]) + (", ..." if names[_SHOWN:] else "")
-                yield f"{watch.source}: {texts.counted(len(names), 'object')} ({shown})"
+                number = texts.counted(len(names), "object")
+                yield f"{watch.source}: {number} ({texts.first(names, _SHOWN)})"
 
     def _late(self) -> list[str]:
         """The reasons to call the sidecar unhealthy that are a matter of time."""

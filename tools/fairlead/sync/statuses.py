@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol
 
+from fairlead.common import texts
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube import api_paths
-from fairlead.kube.clients import MERGE, Objects
+from fairlead.kube.api_requests import MERGE, ApiRequests
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import config_maps, loops, placement_policy_status
 from fairlead.sync.config_maps import Annotations, ConfigMap, Owner, Verdict
@@ -146,7 +147,7 @@ class StatusWriter:
     thread, so that a slow API server never delays OPA.
     """
 
-    def __init__(self, api: Objects, desired: Desired, metrics: Metrics, replica: str) -> None:
+    def __init__(self, api: ApiRequests, desired: Desired, metrics: Metrics, replica: str) -> None:
         """`replica` is a name that no other replica has, as the function `replica` returns it."""
         self._api = api
         self._desired = desired
@@ -340,7 +341,7 @@ def _entry(text: str) -> dict[str, Any]:
 
 def _short(value: Any) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST else value[:_LONGEST] + "..."
+        return texts.shortened(value, _LONGEST)
     if isinstance(value, list):
         return [_short(part) for part in value[:_MOST]]
     if isinstance(value, dict):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from prometheus_client import Counter
 
 from fairlead.common.errors import FairleadError
-from fairlead.kube.clients import LEFT_OUT, Objects
+from fairlead.kube.api_requests import LEFT_OUT, ApiRequests
 from fairlead.kube.errors import ApiServerError
 from fairlead.sync import loops, placement_policies
 from fairlead.sync.desired import Source
@@ -71,7 +71,7 @@ class Watch:
 
     def __init__(
         self,
-        api: Objects,
+        api: ApiRequests,
         source: Source,
         selector: Mapping[str, str],
         desired: Follower,

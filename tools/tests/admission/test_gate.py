@@ -15,7 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from fairlead.admission import batch, gate
+from fairlead.admission import asked, batch, gate, request_files
 from fairlead.cli.decisions.eval import command
 from fairlead.clusters import registry
 from fairlead.common import paths
@@ -338,8 +338,8 @@ def test_standard_input_is_a_file(manifests: Path, monkeypatch: pytest.MonkeyPat
     single = json.loads(run("-", "-o", "json", stdin=text).stdout)
     assert [answer["allowed"] for answer in single] == [True, False]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: [")))
-    checked = gate.check([Path("-")], policies=PolicySet.load(Settings()), progress=Progress())
-    assert [str(problem) for problem in checked.unreadable] == [
+    inputs = request_files.read([Path("-")])
+    assert [str(problem) for problem in inputs.unreadable] == [
         "stdin:1: is not valid YAML: while parsing a flow node: expected the node content, but "
         "found '<stream end>'"
     ]
@@ -404,7 +404,13 @@ def test_nobody_is_told_to_wait_for_a_file(tmp_path: Path) -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n"
         "spec: {containers: []}\n"
     )
-    report = gate.check([file], policies=PolicySet.load(Settings()), progress=Progress())
+    policies = PolicySet.load(Settings())
+    report = gate.check(
+        request_files.read([file]),
+        policies=policies,
+        webhooks=asked.rendered(policies),
+        progress=Progress(),
+    )
     (finding,) = report.verdicts[0].findings
     assert finding.message == (
         'pod "web": the labels of namespace "shop" are not known: name the file with its '

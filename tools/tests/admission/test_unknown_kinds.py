@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.admission import gate
+from fairlead.admission import asked, gate, request_files
 from fairlead.common.progress import Progress
 from fairlead.kube.discovery import Kind
 from fairlead.policy import fairlead_yaml, parameter_rules
@@ -58,7 +58,10 @@ def verdicts(
     for number, text in enumerate(texts):
         (folder / f"{number}.yaml").write_text(text)
     report = gate.check(
-        [folder], policies=policies, namespace_labels={}, kinds=kinds, progress=Progress()
+        request_files.read([folder], namespace_labels={}, kinds=kinds),
+        policies=policies,
+        webhooks=asked.rendered(policies),
+        progress=Progress(),
     )
     return [(each.subject.kind, each.outcome, each.notes) for each in report.verdicts]
 

@@ -7,7 +7,7 @@ import stat
 from base64 import b64decode, b64encode
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -32,12 +32,21 @@ DAY = timedelta(days=1)
 RENEW = Certificates().renewal
 
 
-def rendered(secrets: Path | None = None, **more: Any) -> render.Rendered:
-    return render.render(PolicySet.load(Settings()), secrets=secrets, progress=SILENT, **more)
+class Printed(NamedTuple):
+    """What `fairlead render` prints."""
+
+    objects: list[dict[str, Any]]
+    notes: tuple[str, ...]
+
+
+def rendered(secrets: Path | None = None, **more: Any) -> Printed:
+    result = render.render(PolicySet.load(Settings()), secrets=secrets, progress=SILENT, **more)
+    return Printed(result.printed, tuple(filter(None, [result.save()])))
 
 
 def written(base: Path, **more: Any) -> kustomize.Written:
-    return kustomize.write(PolicySet.load(Settings()), base, progress=SILENT, **more)
+    result = render.render(PolicySet.load(Settings()), progress=SILENT, **more)
+    return kustomize.write(result, base)
 
 
 def kept(path: Path) -> Credentials:

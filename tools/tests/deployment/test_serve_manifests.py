@@ -68,14 +68,14 @@ def test_the_policies_have_their_code_and_their_engine(
 
 def test_rendering_again_gives_the_same(tmp_path: Any) -> None:
     def rendered() -> str:
-        return manifests.to_yaml(
-            render.render(
-                PolicySet.load(Settings()),
-                sidecar=sidecars.SERVE.name,
-                secrets=tmp_path / "secrets.yaml",
-                progress=Progress(),
-            ).objects
+        result = render.render(
+            PolicySet.load(Settings()),
+            sidecar=sidecars.SERVE.name,
+            secrets=tmp_path / "secrets.yaml",
+            progress=Progress(),
         )
+        result.save()
+        return manifests.to_yaml(result.printed)
 
     assert rendered() == rendered()
 

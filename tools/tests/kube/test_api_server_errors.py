@@ -10,7 +10,7 @@ import pytest
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from fairlead.kube import clients
+from fairlead.kube import api_requests
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError, Refused, Unreachable
 
@@ -49,7 +49,7 @@ def test_the_clients_errors_become_ours(
 ) -> None:
     with (
         pytest.raises(expected, match=r"^cannot read it: the API server") as caught,
-        clients.explained("cannot read it"),
+        api_requests.explained("cannot read it"),
     ):
         raise raised
     assert caught.value.status == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -48,7 +49,9 @@ def cluster(
         there = namespace if kind == "Namespace" else "TransientRoleBinding" in kinds
         return {"metadata": {}} if there else None
 
-    return cast(clients.Objects, SimpleNamespace(list=list_, get=get))
+    objects = cast(clients.Objects, SimpleNamespace(list=list_, get=get))
+    objects.visible = partial(clients.Objects.visible, objects)  # type: ignore[method-assign]
+    return objects
 
 
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from place_command import run
 
-from fairlead.cli.placement.place import command
 from fairlead.cli.placement.what_if import command as what_if
 
 DATA = """\
@@ -64,16 +64,6 @@ KEDA: dict[str, Any] = {
     "spec": {"minReplicaCount": 10, "maxReplicaCount": 21, "scaleTargetRef": {"name": "api"}},
 }
 IN_BOTH = {"replica-set-preferences": '["north", "south"]'}
-
-
-def run(*objects: dict[str, Any], options: tuple[str, ...] = ()) -> Result:
-    return CliRunner().invoke(
-        command,
-        ["-f", "-", *options],
-        input=yaml.safe_dump_all(objects),
-        standalone_mode=False,
-        catch_exceptions=False,
-    )
 
 
 def decided(*objects: dict[str, Any]) -> dict[str, Any]:

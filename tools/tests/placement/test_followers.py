@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
-
-from fairlead.cli.placement.place import command
+from place_command import run
 
 SOURCE = "--source=https://git.example.com/a.git//deploy"
 DATA: dict[str, Any] = {
@@ -35,16 +33,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "data.yaml"
     file.write_text(json.dumps(DATA))
     return file
-
-
-def run(*objects: dict[str, Any], options: tuple[str, ...] = ()) -> Result:
-    return CliRunner().invoke(
-        command,
-        ["-f", "-", *options],
-        input=yaml.safe_dump_all(objects),
-        standalone_mode=False,
-        catch_exceptions=False,
-    )
 
 
 def placed(*objects: dict[str, Any]) -> dict[str, list[str]]:

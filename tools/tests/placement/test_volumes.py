@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from click.testing import CliRunner, Result
+from place_command import run
 
-from fairlead.cli.placement.place import command
 from fairlead.common.yaml_files import Document
 from fairlead.placement import volumes
 from fairlead.placement.placements import ANNOTATION
@@ -40,16 +38,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.yaml").write_text(json.dumps(data()))
     return tmp_path
-
-
-def run(*objects: dict[str, Any], options: tuple[str, ...] = ()) -> Result:
-    return CliRunner().invoke(
-        command,
-        ["-f", "-", *options],
-        input=yaml.safe_dump_all(objects),
-        standalone_mode=False,
-        catch_exceptions=False,
-    )
 
 
 def decided(*objects: dict[str, Any], options: tuple[str, ...] = ()) -> dict[str, Any]:

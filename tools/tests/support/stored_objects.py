@@ -35,6 +35,8 @@ class StoredObjects:
         """The objects of a kind."""
         return [copy.deepcopy(item) for (of, _), item in self._stored.items() if of == kind]
 
+    visible = list
+
     def apply(self, manifest: Mapping[str, Any]) -> Manifest:
         """Store the object as it is."""
         self._check(manifest)

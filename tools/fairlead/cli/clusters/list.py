@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -12,7 +12,7 @@ from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.clusters.kind import KindCluster
-from fairlead.common import texts
+from fairlead.common import durations, texts
 from fairlead.common.errors import FairleadError
 
 
@@ -53,9 +53,4 @@ def _age(created: str | None) -> str | None:
     """The time since `created` in its largest unit, such as 3h."""
     if created is None:
         return None
-    age = datetime.now(UTC) - datetime.fromisoformat(created)
-    units = (("d", timedelta(days=1)), ("h", timedelta(hours=1)), ("m", timedelta(minutes=1)))
-    for letter, unit in units:
-        if age >= unit:
-            return f"{age // unit}{letter}"
-    return f"{int(age.total_seconds())}s"
+    return durations.rough(datetime.now(UTC) - datetime.fromisoformat(created), 1)

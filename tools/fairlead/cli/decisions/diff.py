@@ -62,8 +62,7 @@ def command(
     if of_objects:
         with out.progress() as progress:
             plan = deploy.plan(cluster, policies, engine=engine, progress=progress)
-        documents = [outcome.document() for outcome in plan]
-        out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
+        outcomes.emit_plan(plan, output)
         return int(any(outcome.action != UNCHANGED for outcome in plan))
     with out.progress() as progress:
         new = push.revision(cluster, policies, engine=engine, progress=progress)

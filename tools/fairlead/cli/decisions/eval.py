@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fairlead.admission import asked, evaluate, gate
+from fairlead.admission import asked, evaluate, gate, request_files
 from fairlead.admission.evaluate import Answer, Question
 from fairlead.cli import options
 from fairlead.cli import output as out
@@ -111,26 +111,29 @@ def command(
         fairlead_yaml.require_own(files, settings_file)
     policies = options.load_policies(settings_file, policies_folder)
     cluster = registry.find(target) if live else None
-    arguments: dict[str, Any] = {
-        "policies": policies,
-        "namespace": namespace,
-        "namespace_labels": labels,
-        "namespaces": cluster.objects().namespaces() if cluster else None,
-        "webhooks": asked.foreseen(cluster, policies) if cluster else None,
-        "operation": operation,
-        "kinds": cluster.objects().kinds() if cluster else (),
-    }
+    inputs = request_files.read(
+        paths,
+        namespace=namespace,
+        namespace_labels=labels,
+        namespaces=cluster.objects().namespaces() if cluster else None,
+        operation=operation,
+        exclude=exclude,
+        kinds=cluster.objects().kinds() if cluster else (),
+    )
+    webhooks = asked.foreseen(cluster, policies) if cluster else asked.rendered(policies)
     if is_gate:
         if fairlead_yaml.find(settings_file) is None:
             out.note("settings: none, so the defaults")
         with out.progress() as progress:
             report = gate.check(
-                paths, fail_on=fail_on, exclude=exclude, progress=progress, **arguments
+                inputs, policies=policies, webhooks=webhooks, fail_on=fail_on, progress=progress
             )
         gate_report.emit(report, output)
         return UsageError.exit_code if report.unreadable else int(report.failed > 0)
     with out.progress() as progress:
-        evaluated = evaluate.evaluate(paths[0], progress=progress, **arguments)
+        evaluated = evaluate.evaluate(
+            inputs, policies=policies, webhooks=webhooks, progress=progress
+        )
     data = [_data(answer) for _, answer in evaluated]
 
     def draw(console: Console) -> None:

@@ -13,6 +13,7 @@ from fairlead.access.bindings import Key
 from fairlead.access.requests import Request
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.component_options import duration
 from fairlead.clusters import registry
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import durations, texts
@@ -64,7 +65,13 @@ def list_(namespace: str | None, target: registry.Target, output: str) -> None:
     multiple=True,
     help="The same for a service account.",
 )
-@click.option("--for", "length", metavar="DURATION", help="For how long, such as 2h; required.")
+@click.option(
+    "--for",
+    "length",
+    metavar="DURATION",
+    callback=duration,
+    help="For how long, such as 2h; required.",
+)
 @click.option(
     "--from",
     "begin",
@@ -83,7 +90,7 @@ def grant(
     users: tuple[str, ...],
     groups: tuple[str, ...],
     accounts: tuple[str, ...],
-    length: str | None,
+    length: timedelta | None,
     begin: str | None,
     reason: str | None,
     needs_approval: bool,
@@ -107,7 +114,7 @@ def grant(
         ("Role", role) if role else ("ClusterRole", str(clusterrole)),
         _subjects(users, groups, accounts),
         _time(begin),
-        _duration(length),
+        length,
         reason,
         needs_approval,
     )
@@ -235,16 +242,7 @@ def _local(time: str) -> str:
 
 
 def _left(seconds: float | None) -> str:
-    """The two largest units of a time, such as 1h 59m."""
-    if seconds is None:
-        return "-"
-    parts: list[str] = []
-    remaining = int(seconds)
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, remaining = divmod(remaining, size)
-        if count or parts or unit == "s":
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2])
+    return "-" if seconds is None else durations.rough(timedelta(seconds=seconds), 2)
 
 
 def _subjects(
@@ -260,13 +258,6 @@ def _subjects(
     if not subjects:
         raise UsageError("nobody would get the role: give --user, --group or --serviceaccount")
     return subjects
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return durations.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
 
 
 def _time(text: str | None) -> datetime:

@@ -12,8 +12,8 @@ import yaml
 
 from fairlead.cli import options
 from fairlead.cli import output as out
-from fairlead.cli.component_options import FILE
-from fairlead.common import atomic_files, durations
+from fairlead.cli.component_options import FILE, duration
+from fairlead.common import atomic_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.distribution import archives, component, configuration, contents, signatures
 from fairlead.distribution.archives import NAMES, POLICIES
@@ -100,13 +100,14 @@ def build(
 @click.option(
     "--expires-in",
     metavar="DURATION",
+    callback=duration,
     help="After this time, such as 30d, no OPA decides by the bundle.  [default: never]",
 )
-def sign(file: Path, key_file: Path, scope: str, expires_in: str | None) -> None:
+def sign(file: Path, key_file: Path, scope: str, expires_in: timedelta | None) -> None:
     """Sign a bundle, in its file. To go back to an earlier revision, sign its file again."""
     archive, private = archives.read(file), signatures.private_key(key_file)
     now = int(time.time())
-    signed = signatures.sign(archive, private, scope=scope, now=now, lasts=_duration(expires_in))
+    signed = signatures.sign(archive, private, scope=scope, now=now, lasts=expires_in)
     _write(file, signed.packed())
     instant = datetime.fromtimestamp(now, UTC)
     out.line(
@@ -248,13 +249,6 @@ def _write(path: Path, content: bytes) -> None:
         raise UsageError(
             f"{path}: cannot be written ({error.strerror}): name another file"
         ) from error
-
-
-def _duration(text: str | None) -> timedelta | None:
-    try:
-        return durations.parse(text) if text else None
-    except ValueError as error:
-        raise UsageError(f"--expires-in: {error}") from error
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -72,9 +72,9 @@ def command(
             rendered = deploy.render_objects(
                 policies, engine=engine, sidecar=sidecar, progress=progress
             )
-        for note in rendered.notes:
+        if note := rendered.save():
             out.note(note)
-        objects = rendered.objects
+        objects = rendered.printed
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return 0
     cluster = registry.find(target)
@@ -91,8 +91,7 @@ def command(
         with out.progress() as progress:
             plan = deploy.plan(cluster, policies, engine=engine, sidecar=sidecar, progress=progress)
         if dry_run:
-            documents = [outcome.document() for outcome in plan]
-            out.emit(documents, output, lambda console: outcomes.draw_plan(plan, console))
+            outcomes.emit_plan(plan, output)
             return 0
         # Standard output is for what was done.
         target_console = (

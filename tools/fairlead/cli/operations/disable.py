@@ -9,8 +9,8 @@ import click
 
 from fairlead.cli import options
 from fairlead.cli import output as out
+from fairlead.cli.component_options import duration
 from fairlead.clusters import registry
-from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.operations import disable as library
 
@@ -26,8 +26,9 @@ from fairlead.operations import disable as library
 )
 @click.option(
     "--for",
-    "duration",
+    "length",
     metavar="DURATION",
+    callback=duration,
     help="Enable again by itself after this time, such as 30m or 2h.  [default: never]",
 )
 @options.cluster
@@ -35,7 +36,7 @@ from fairlead.operations import disable as library
 def command(
     intent: str | None,
     reason: str | None,
-    duration: str | None,
+    length: timedelta | None,
     target: registry.Target,
     output: str,
 ) -> None:
@@ -49,7 +50,7 @@ def command(
     """
     if reason is None:
         raise UsageError('say why: fairlead disable --reason "OPA hangs, #4711"')
-    result = library.disable(registry.find(target), intent, reason, _time(duration))
+    result = library.disable(registry.find(target), intent, reason, length)
     show(result, output, "disabled already, for this reason and until this time")
     for record in result["updated"]:
         since = f" since {record['since']}" if record["since"] else ""
@@ -60,13 +61,6 @@ def command(
             f"{record['intent']} was disabled already{since}{by}{before}{until}: its reason and "
             "its end are now those of this command; `fairlead history` has both"
         )
-
-
-def _time(duration: str | None) -> timedelta | None:
-    try:
-        return None if duration is None else durations.parse(duration)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
 
 
 def show(result: dict[str, Any], output: str, nothing_changed: str) -> None:

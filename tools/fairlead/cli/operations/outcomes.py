@@ -10,12 +10,19 @@ from typing import Any
 
 from rich.console import Console
 
+from fairlead.cli import output as out
 from fairlead.common import texts
 from fairlead.operations.applying import CHANGED, CREATED, DELETED, UNCHANGED, UNKNOWN, Outcome
 from fairlead.operations.object_comparison import FieldChange
 
 _WIDTH = 60
 """Characters of a value that are shown."""
+
+
+def emit_plan(outcomes: Sequence[Outcome], output: str) -> None:
+    """Print what a deployment would do to objects."""
+    documents = [outcome.document() for outcome in outcomes]
+    out.emit(documents, output, lambda console: draw_plan(outcomes, console))
 
 
 def draw_plan(outcomes: Sequence[Outcome], console: Console) -> None:

@@ -14,7 +14,6 @@ import click
 from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
-from fairlead.clusters.base import Cluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.operations import push
@@ -57,8 +56,17 @@ def command(
     if watch and output != "table":
         raise UsageError("--watch prints for people only: leave out -o")
     cluster = registry.find(target)
+
+    def push_now() -> None:
+        policies = options.load_policies(settings_file, policies_folder)
+        with out.progress() as progress:
+            result = push.push(
+                cluster, policies, message=message, restart=restart, progress=progress
+            )
+        show(result, output)
+
     if not watch:
-        _push(cluster, settings_file, policies_folder, restart, message, output)
+        push_now()
         return
 
     def settings_now() -> Path | None:
@@ -77,7 +85,7 @@ def command(
     out.note(f"watching {', '.join(watched[:-1])} and {watched[-1]}, until Ctrl-C")
     for _ in _until_stopped(push.changes(folders_now, settings_now, lambda: time.sleep(_LOOK))):
         try:
-            _push(cluster, settings_file, policies_folder, restart, message, output)
+            push_now()
         except FairleadError as error:
             out.error(str(error))
 
@@ -91,20 +99,6 @@ def _until_stopped(changes: Iterator[None]) -> Iterator[None]:
             out.note("stopped watching")
             return
         yield
-
-
-def _push(
-    cluster: Cluster,
-    settings_file: Path | None,
-    policies_folder: Path | None,
-    restart: bool,
-    message: str | None,
-    output: str,
-) -> None:
-    policies = options.load_policies(settings_file, policies_folder)
-    with out.progress() as progress:
-        result = push.push(cluster, policies, message=message, restart=restart, progress=progress)
-    show(result, output)
 
 
 def show(result: dict[str, Any], output: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -90,37 +89,17 @@ def command(
             raise fairlead_yaml.located(settings_file, error.mistakes) from error
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
-    unnamed = () if sidecar else (_UNNAMED,)
-    if base is None:
-        with out.progress() as progress:
-            rendered = library.render(
-                policies,
-                sidecar=sidecar,
-                secrets=secrets_file,
-                renew=renew,
-                progress=progress,
-            )
-        _print_notes((*rendered.notes, *unnamed))
-        out.emit(
-            rendered.objects,
-            output,
-            lambda _: out.line(manifests.to_yaml(rendered.objects).rstrip()),
-        )
-        return
     with out.progress() as progress:
-        result = kustomize.write(
-            policies,
-            base,
-            sidecar=sidecar,
-            secrets=secrets_file,
-            renew=renew,
-            progress=progress,
+        rendered = library.render(
+            policies, sidecar=sidecar, secrets=secrets_file, renew=renew, progress=progress
         )
-    _print_notes((*result.notes, *unnamed))
-    rows = [{"file": str(path), "state": state} for path, state in result.states.items()]
-    out.emit(rows, output, out.rows(None, ("file", "state"), rows))
-
-
-def _print_notes(notes: Iterable[str]) -> None:
-    for note in notes:
+    written = kustomize.write(rendered, base) if base else None
+    notes = written.notes if written else filter(None, [rendered.save()])
+    for note in (*notes, *(() if sidecar else (_UNNAMED,))):
         out.note(note)
+    if written:
+        rows = [{"file": str(path), "state": state} for path, state in written.states.items()]
+        out.emit(rows, output, out.rows(None, ("file", "state"), rows))
+    else:
+        objects = rendered.printed
+        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))

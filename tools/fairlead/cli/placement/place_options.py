@@ -124,11 +124,11 @@ def _check(execution: Execution, output: str) -> None:
 
 
 def _check_files(context: click.Context, execution: Execution, paths: tuple[Path, ...]) -> None:
-    named = context.get_parameter_source("data_sources") is not ParameterSource.DEFAULT
-    if execution.host_context and (paths or named):
+    has_data = context.get_parameter_source("data_sources") is not ParameterSource.DEFAULT
+    if execution.host_context and (paths or has_data):
         raise UsageError(
             f"--host reads workloads and data from the cluster: leave out "
-            f"{'--data' if named else '-f'}"
+            f"{'--data' if has_data else '-f'}"
         )
     if not execution.host_context and context.get_parameter_source("selector") is not (
         ParameterSource.DEFAULT

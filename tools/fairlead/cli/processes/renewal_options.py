@@ -13,13 +13,15 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry
 
+from fairlead.cli.component_options import duration
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.keeper import servers
 from fairlead.keeper.keeper import MANAGER, Keeper
 from fairlead.keeper.switch_ends import SwitchEnds
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.api_requests import BRIEF, ApiRequests
+from fairlead.kube.clients import Objects
 
 enable_in_time = click.option(
     flags.ENABLE_IN_TIME,
@@ -30,12 +32,14 @@ _OPTIONS = (
     click.option(
         flags.CERTIFICATE_LIFE,
         metavar="DURATION",
+        callback=duration,
         help="Renew OPA's certificate, with new ones that last so long, such as 90d. Without this "
         "option nothing is renewed.",
     ),
     click.option(
         flags.RENEW_BEFORE,
         metavar="DURATION",
+        callback=duration,
         help="Renew a certificate so long before its end.  [default: a third of its life]",
     ),
     click.option(
@@ -65,8 +69,8 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def wrapper(
         *arguments: Any,
-        certificate_life: str | None,
-        renew_before: str | None,
+        certificate_life: timedelta | None,
+        renew_before: timedelta | None,
         opas: str | None,
         sidecars: str | None,
         **keywords: Any,
@@ -91,7 +95,7 @@ def keeper(
     """The keeper for these options. With `rolls`, it restarts OPA's pods so that they read the new
     CA. Raises UsageError if the kubeconfig is unusable.
     """
-    api = Objects(kubeconfig, timeout=BRIEF)
+    api = ApiRequests(kubeconfig, timeout=BRIEF)
     list_servers = servers.named(*renewal.named) if renewal.named else servers.pods(api)
     serving = servers.Serving(list_servers, pause=0.1 if renewal.named else 1.0)
     if rolls:
@@ -107,7 +111,7 @@ def switch_ends(kubeconfig: Path | None) -> SwitchEnds:
 
 
 def _renewal(
-    life: str | None, before: str | None, opas: str | None, sidecars: str | None
+    life: timedelta | None, before: timedelta | None, opas: str | None, sidecars: str | None
 ) -> Renewal | None:
     if life is None:
         values = {flags.RENEW_BEFORE: before, flags.OPAS: opas, flags.SIDECARS: sidecars}
@@ -119,23 +123,16 @@ def _renewal(
         return None
     if sidecars and not opas:
         raise UsageError("--sidecars needs --opas: give both")
-    valid = _duration(flags.CERTIFICATE_LIFE, life)
-    lead = _duration(flags.RENEW_BEFORE, before) if before else valid / 3
-    if lead >= valid:
+    lead = before or life / 3
+    if lead >= life:
         raise UsageError(
-            f"--renew-before {before}: give a time that is shorter than the life of {life}"
+            f"--renew-before {durations.text(lead)}: give a time that is shorter than the life of "
+            f"{durations.text(life)}"
         )
     addresses = (
         (_addresses(flags.OPAS, opas), _addresses(flags.SIDECARS, sidecars or "")) if opas else None
     )
-    return Renewal(valid, lead, addresses)
-
-
-def _duration(flag: str, text: str) -> timedelta:
-    try:
-        return durations.parse(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from error
+    return Renewal(life, lead, addresses)
 
 
 def _addresses(flag: str, text: str) -> list[tuple[str, int]]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.common.digests import digest
-from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF
+from fairlead.deployment import ownership
+from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP
 from fairlead.engines.cel import admission_policies
 from fairlead.engines.cel import definition as definitions
 from fairlead.engines.cel.admission_policies import Policy
@@ -68,7 +69,7 @@ def _definition_of(intent: Intent, definition: Definition) -> dict[str, Any] | N
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{PARAMETERS_GROUP}", "labels": {PART_OF: "fairlead"}},
+        "metadata": {"name": f"{plural}.{PARAMETERS_GROUP}", "labels": ownership.labels()},
         "spec": {
             "group": PARAMETERS_GROUP,
             "scope": "Cluster",
@@ -140,7 +141,7 @@ class _Instance:
         return {**({"paramKind": kind} if parametrised else {}), **policy.spec}
 
     def _metadata(self, name: str) -> dict[str, Any]:
-        labels = {PART_OF: "fairlead", INTENT_LABEL: self.instance.name}
+        labels = ownership.labels({INTENT_LABEL: self.instance.name})
         return {"name": name, "labels": labels}
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairlead.deployment.names import EXEMPT, INTENT_LABEL, PART_OF
+from fairlead.deployment import ownership
+from fairlead.deployment.names import EXEMPT, INTENT_LABEL
 from fairlead.engines.gatekeeper import modules
 from fairlead.engines.gatekeeper.modules import Code
 from fairlead.policy import tables
@@ -61,7 +62,7 @@ def template(intent: Intent, code: Code) -> dict[str, Any]:
         "kind": "ConstraintTemplate",
         "metadata": {
             "name": kind(intent).lower(),
-            "labels": {PART_OF: "fairlead"},
+            "labels": ownership.labels(),
             "annotations": {"description": intent.title},
         },
         "spec": {
@@ -121,7 +122,7 @@ def _constraint(
         "kind": kind(intent),
         "metadata": {
             "name": name,
-            "labels": {PART_OF: "fairlead", INTENT_LABEL: instance.name},
+            "labels": ownership.labels({INTENT_LABEL: instance.name}),
         },
         "spec": {
             "enforcementAction": "scoped",

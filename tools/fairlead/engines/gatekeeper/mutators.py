@@ -8,7 +8,8 @@ from typing import Any
 
 from fairlead.common.digests import digest
 from fairlead.common.errors import InputError
-from fairlead.deployment.names import EXEMPT, INTENT_LABEL, PART_OF
+from fairlead.deployment import ownership
+from fairlead.deployment.names import EXEMPT, INTENT_LABEL
 from fairlead.engines.gatekeeper import definition as definitions
 from fairlead.engines.gatekeeper.definition import Definition, Mutator
 from fairlead.policy.instances import Instance
@@ -61,7 +62,7 @@ def _mutator(
         "kind": mutator.kind,
         "metadata": {
             "name": _name(f"fairlead.{instance.name}.{values['name']}"),
-            "labels": {PART_OF: "fairlead", INTENT_LABEL: instance.name},
+            "labels": ownership.labels({INTENT_LABEL: instance.name}),
         },
         "spec": {
             "applyTo": [{"groups": [kind.group], "versions": [kind.version], "kinds": [kind.kind]}],

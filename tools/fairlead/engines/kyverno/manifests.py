@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead.common.errors import UsageError
-from fairlead.deployment.names import INTENT_LABEL, PART_OF
+from fairlead.deployment import ownership
+from fairlead.deployment.names import INTENT_LABEL
 from fairlead.engines.cel import admission_policies, literals
 from fairlead.engines.cel import definition as definitions
 from fairlead.engines.cel.admission_policies import Policy
@@ -71,7 +72,7 @@ def _manifest(policy: Policy, instance: str, parameters: str | None) -> dict[str
         "kind": MUTATING if policy.mutates else VALIDATING,
         "metadata": {
             "name": policy.name,
-            "labels": {PART_OF: "fairlead", INTENT_LABEL: instance},
+            "labels": ownership.labels({INTENT_LABEL: instance}),
         },
         "spec": spec,
     }

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from fairlead.common import texts
 from fairlead.deployment import review_limits
 from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
@@ -181,4 +182,4 @@ def _joined(patches: Iterable[Iterable[Patch]]) -> list[Patch]:
 
 
 def _cut(message: str) -> str:
-    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
+    return texts.shortened(message, _LONGEST)

@@ -7,17 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.engines.python.api import Decision, Kind, Request, get, quoted
+from fairlead.kube import pod_templates
 from fairlead.settings.models import Mode
 
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "/Pod": (),
-    "/ReplicationController": ("spec", "template"),
-    "apps/DaemonSet": ("spec", "template"),
-    "apps/Deployment": ("spec", "template"),
-    "apps/ReplicaSet": ("spec", "template"),
-    "apps/StatefulSet": ("spec", "template"),
-    "batch/CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "batch/Job": ("spec", "template"),
+    **{f"{group}/{kind}": path for (group, kind), path in pod_templates.TEMPLATES.items()},
 }
 """The path of the pod template, by `group/Kind`. A pod is its own template."""
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairlead.deployment import ownership
-from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PART_OF, PLACEMENT_POLICIES
+from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PLACEMENT_POLICIES
 from fairlead.engines.live import custom_resources
 from fairlead.kube import clients
-from fairlead.kube.errors import Refused
 from fairlead.operations.strategies.base import Key
 
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -77,7 +76,7 @@ def superseded(objects: clients.Objects, new: Objects) -> Iterator[Key]:
     names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in remaining}
     for definition in {manifest["metadata"]["name"]: manifest for manifest in kinds}.values():
         version, kind = custom_resources.identity(definition)
-        for item in _listed(objects, version, kind, f"{PART_OF}=fairlead"):
+        for item in objects.visible(version, kind, None, ownership.SELECTOR):
             if (kind, item["metadata"]["name"]) not in names:
                 yield version, kind, item["metadata"]["name"], None
 
@@ -110,7 +109,7 @@ def _of_intents(objects: clients.Objects, kind: str) -> list[dict[str, Any]]:
     """
     return [
         item
-        for item in _listed(objects, ADMISSION, kind)
+        for item in objects.visible(ADMISSION, kind, None)
         if item["metadata"]["name"].startswith(_PREFIX) and ownership.is_ours(kind, item)
     ]
 
@@ -122,21 +121,7 @@ def _other_definitions(
     belong to people.
     """
     names = {_OF_PEOPLE, *(manifest["metadata"]["name"] for manifest in needed_kinds)}
-    for item in _listed(objects, _EXTENSIONS, _DEFINITION, f"{PART_OF}=fairlead"):
+    for item in objects.visible(_EXTENSIONS, _DEFINITION, None, ownership.SELECTOR):
         name = str(item["metadata"]["name"])
         if name.endswith(f".{PARAMETERS_GROUP}") and name not in names:
             yield _EXTENSIONS, _DEFINITION, name, None
-
-
-def _listed(
-    objects: clients.Objects, version: str, kind: str, labels: str | None = None
-) -> list[dict[str, Any]]:
-    """The objects that the selector matches; none if the API server does not serve the kind, or
-    does not let the user list it: such a user did not create one either.
-    """
-    try:
-        return objects.list(version, kind, None, labels)
-    except Refused as error:
-        if error.status in (403, 404):
-            return []
-        raise

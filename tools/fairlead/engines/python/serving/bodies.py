@@ -72,12 +72,10 @@ class Budget:
     def _make_room(self, review: _Review) -> None:
         """Have others give up if this review does not fit. Raises UnreadableError if it has to."""
         while sum(each.size for each in self._receiving) > self._size:
-            of_source = Counter[str]()
+            used = Counter[str]()
             for each in self._receiving:
-                of_source[each.source] += each.size
-            largest = max(
-                of_source, key=lambda source: (of_source[source], source == review.source)
-            )
+                used[each.source] += each.size
+            largest = connection_limits.largest(used, review.source)
             if largest == review.source:
                 raise UnreadableError(503, _TOO_MANY)
             next(each for each in self._receiving if each.source == largest and each.size).give_up()

@@ -133,8 +133,8 @@ class _LimitedHttp(H11Protocol):
 
     def _make_room(self) -> None:
         connections = cast("set[_LimitedHttp]", self.connections)
-        counts = Counter(connection.source for connection in connections)
-        largest = max(counts, key=lambda source: (counts[source], source == self.source))
+        used = Counter(connection.source for connection in connections)
+        largest = connection_limits.largest(used, self.source)
         others = [each for each in connections if each.source == largest and each is not self]
         idle = [each for each in others if each.cycle is None or each.cycle.response_complete]
         busy = [self] if largest == self.source else others

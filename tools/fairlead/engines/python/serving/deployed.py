@@ -19,7 +19,7 @@ from fairlead.deployment.names import (
 from fairlead.engines.python import decisions
 from fairlead.engines.python.decisions import Policies
 from fairlead.engines.python.serving import metrics
-from fairlead.kube.clients import BRIEF, Objects
+from fairlead.kube.api_requests import BRIEF, ApiRequests
 from fairlead.policy import bundles
 from fairlead.settings.models import Settings
 from fairlead.sync.desired import Source
@@ -45,7 +45,7 @@ class Deployed:
         self._changed = changed
         source = Source("policies", NAMESPACE)
         self._watch = Watch(
-            Objects(kubeconfig, timeout=BRIEF), source, _SELECTOR, self, metrics.WATCHED
+            ApiRequests(kubeconfig, timeout=BRIEF), source, _SELECTOR, self, metrics.WATCHED
         )
 
     def start(self, stop: Event) -> None:

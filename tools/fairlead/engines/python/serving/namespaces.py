@@ -11,7 +11,7 @@ from typing import Any
 from fairlead.common.errors import FairleadError
 from fairlead.engines.python.serving.metrics import WATCHED
 from fairlead.kube import live_namespaces
-from fairlead.kube.clients import BRIEF, MOST, SMALL_PAGE, Objects
+from fairlead.kube.api_requests import BRIEF, MOST, SMALL_PAGE, ApiRequests
 from fairlead.sync.desired import Source
 from fairlead.sync.watches import Watch
 
@@ -30,7 +30,7 @@ class Namespaces:
     def __init__(self, kubeconfig: Path | None) -> None:
         """Reads the credentials of `kubeconfig`, or of the pod. Raises UsageError."""
         self._labels: dict[str, Labels] = {}
-        self._api = Objects(kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
+        self._api = ApiRequests(kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
         self._watch = Watch(self._api, Source("namespaces"), {}, self, WATCHED)
 
     def start(self, stop: Event) -> None:
