@@ -1,4 +1,4 @@
-module fairlead/opa
+module fairlead/plugin
 
 go 1.26.0
 
