@@ -74,8 +74,8 @@ def send(
 
 
 def with_labels(text: str) -> bytes:
-    """The sample review with these labels, as JSON. It is of a kind whose values the plugin does not
-    count: it would leave out a pod of so many.
+    """The sample review with these labels, as JSON. It is of a kind whose values are not
+    counted: a pod of so many would be left out.
     """
     review = json.loads(json.dumps(REVIEW))
     review["request"]["kind"] = {"group": "", "version": "v1", "kind": "ConfigMap"}
@@ -137,7 +137,7 @@ def test_yaml_that_calls_itself_json_is_read_as_json(server: OpaServer) -> None:
 def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_address(
     server: OpaServer, unit: str
 ) -> None:
-    """16 of the largest reviews that the plugin accepts, at once; each alone costs OPA about 130 MB.
+    """16 of the largest reviews that are accepted, at once; each alone costs OPA about 130 MB.
     `make fuzz` checks how long others wait.
 
     How long others wait is for `make fuzz` to judge.

@@ -18,11 +18,11 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import NAMESPACE, OPA_ENGINE
 from fairlead.kube import api_paths, clients, discovery, labels
 from fairlead.kube.errors import Refused
 from fairlead.opa import containers
-from fairlead.settings.models import Settings
+from fairlead.settings.models import Images, Settings
 
 OLDEST = (1, 30)
 """The first version of Kubernetes with matchConditions (KEP-3716) and a container's preStop sleep
@@ -34,6 +34,9 @@ PROBE = "fairlead-probe"
 REACH = 30.0
 """Seconds in which the API server has to reach OPA: the rules of a Service lag its pods by a few.
 """
+
+_STOCK_OPA = re.compile(r"(^|/)opa([:@]|$)")
+"""The name of OPA's own images, such as openpolicyagent/opa:1.22.3, in any registry."""
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
@@ -78,8 +81,24 @@ def check(
     findings.append(_namespace(objects, rendered))
     if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
         findings.append(Finding("certificates", False, too_short))
+    if cluster.examined and cluster.sidecar.engine == OPA_ENGINE:
+        findings += _opa_image(settings.images)
     remarks = [Finding("settings", True, remark) for remark in settings.remarks()]
     return [*findings, _node_labels(settings.pool_keys()), *remarks]
+
+
+def _opa_image(images: Images) -> list[Finding]:
+    """A problem if the image of OPA is one of OPA's own, or a copy of it, by its name."""
+    if not _STOCK_OPA.search(images.opa):
+        return []
+    return [
+        Finding(
+            "images",
+            False,
+            f"images.opa is {images.opa}, which lacks Fairlead's plugin for OPA: leave the setting "
+            f"out, as the image {Images().opa} has both, or name a copy of that image",
+        )
+    ]
 
 
 def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:

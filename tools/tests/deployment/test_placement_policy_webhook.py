@@ -70,4 +70,4 @@ def test_the_keeper_may_change_by_which_ca_it_is_verified(
 
 def test_the_image_has_the_program_where_the_sidecar_looks_for_it() -> None:
     dockerfile = (paths.root() / "integration" / "image" / "Dockerfile").read_text()
-    assert f"-o /image{OPA_PROGRAM} github.com/open-policy-agent/opa" in dockerfile
+    assert f"-o /image{OPA_PROGRAM} ." in dockerfile

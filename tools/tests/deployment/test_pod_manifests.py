@@ -170,6 +170,6 @@ def test_pods_are_hardened(sidecar: sidecars.Sidecar) -> None:
 def test_opa_collects_its_garbage_in_time_for_its_memory_limit() -> None:
     opa = render()["Deployment"]["spec"]["template"]["spec"]["containers"][0]
     limits = {variable["name"]: variable["value"] for variable in opa["env"]}
-    assert opa["resources"]["limits"] == {"memory": "512Mi"}
-    assert limits["GOMEMLIMIT"] == "460MiB"
+    assert opa["resources"]["limits"] == {"memory": "640Mi"}
+    assert limits["GOMEMLIMIT"] == "576MiB"
     assert "--set=server.decoding.gzip.max_length=1" in opa["args"]
