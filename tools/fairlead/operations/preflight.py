@@ -18,7 +18,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, OPA_ENGINE
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import api_paths, clients, discovery, labels
 from fairlead.kube.errors import Refused
 from fairlead.opa import containers
@@ -81,23 +81,24 @@ def check(
     findings.append(_namespace(objects, rendered))
     if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
         findings.append(Finding("certificates", False, too_short))
-    if cluster.examined and cluster.sidecar.engine == OPA_ENGINE:
-        findings += _opa_image(settings.images)
+    findings += _opa_images(rendered)
     remarks = [Finding("settings", True, remark) for remark in settings.remarks()]
     return [*findings, _node_labels(settings.pool_keys()), *remarks]
 
 
-def _opa_image(images: Images) -> list[Finding]:
-    """A problem if the image of OPA is one of OPA's own, or a copy of it, by its name."""
-    if not _STOCK_OPA.search(images.opa):
-        return []
+def _opa_images(rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """A problem if OPA's container has an image of OPA's own, or a copy of it, by its name."""
     return [
         Finding(
             "images",
             False,
-            f"images.opa is {images.opa}, which lacks Fairlead's plugin for OPA: leave the setting "
-            f"out, as the image {Images().opa} has both, or name a copy of that image",
+            f"images.opa is {container['image']}, which lacks Fairlead's plugin for OPA: leave the "
+            f"setting out, as the image {Images().opa} has both, or name a copy of that image",
         )
+        for manifest in rendered
+        if manifest["kind"] == "Deployment"
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+        if container["name"] == "opa" and _STOCK_OPA.search(container["image"])
     ]
 
 
