@@ -1,4 +1,4 @@
-"""The embedded cluster: a bare cluster, with OPAs, their proxies and their sidecars as processes
+"""The embedded cluster: a bare cluster, with OPAs and their sidecars as processes
 beside its control plane."""
 
 from __future__ import annotations
