@@ -120,7 +120,7 @@ test-all: $(READY) ## the same with the laboratory, all conformance cases, image
 # KIND_CLUSTER_NAME: name of the KIND cluster (fairlead)
 # KIND_CONFIG: its configuration (integration/kind.yaml)
 # KIND_NODE_IMAGE: image of its nodes (kindest/node:v1.36.4)
-# OPA_IMAGE: image of OPA (images.opa of fairlead.yaml)
+# OPA_IMAGE: image of OPA with Fairlead's plugin, which `make image` builds (images.opa of fairlead.yaml)
 # KUBE_MGMT_IMAGE: image of the sidecar kube-mgmt (images.kubeMgmt)
 # FAIRLEAD_IMAGE: image of the sidecar sync, which `make image` builds (images.fairlead)
 # IMAGE_PULL_POLICY: IfNotPresent (default), Always or Never (images.pullPolicy)

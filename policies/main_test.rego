@@ -217,7 +217,7 @@ _too_large := concat("", [
 	"ConfigMap",
 ])
 
-# What OPA's proxy makes of the review of an object that is too large.
+# What OPA's plugin makes of the review of an object that is too large.
 _reduced(kind, changes) := {
 	"apiVersion": "fairlead.dev/v1",
 	"kind": "ReducedReview",

@@ -40,7 +40,7 @@ from fairlead.programs import toolchain
 LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for second in range(3)]
 
 
-CONTAINERS = {"opa", "proxy", "sync"}
+CONTAINERS = {"opa", "sync"}
 
 
 class Foreign(BareCluster):
@@ -188,8 +188,7 @@ class _Kubelet:
     def run(self, newest: Any) -> None:
         for container in newest.spec.containers:
             programs = {
-                "opa": [str(toolchain.ensure(["opa"])["opa"])],
-                "proxy": [str(toolchain.ensure([toolchain.PROXY])[toolchain.PROXY])],
+                "opa": [str(toolchain.ensure([toolchain.FAIRLEAD_OPA])[toolchain.FAIRLEAD_OPA])],
                 "sync": [sys.executable, "-m", "fairlead"],
             }
             argv = [*programs[container.name], *map(self.here, container.args)]

@@ -308,8 +308,8 @@ def test_without_opa_nothing_begins_and_everything_ends(world: World) -> None:
     cluster = world.cluster
     world.create("ending", -1, 25)
     until(lambda: "Granted" in world.events("ending"), "access has begun")
-    argv, environment = cluster._remembered("proxy-started")
-    cluster.stop_server("proxy")  # a process that hangs would be restarted
+    argv, environment = cluster._remembered("opa-started")
+    cluster.stop_server("opa")  # a process that hangs would be restarted
     try:
         world.create("waiting", -1, 3600)
         until(lambda: not world.can("ending"), "it ends on time")
@@ -319,7 +319,7 @@ def test_without_opa_nothing_begins_and_everything_ends(world: World) -> None:
         until(lambda: world.reason("ending") == "Expired", "the status says so")
         assert not world.can("waiting")
     finally:
-        cluster.start_server("proxy", argv, env=environment)
+        cluster.start_server("opa", argv, env=environment)
     until(lambda: world.can("waiting"), "OPA is back, and access begins")
 
 

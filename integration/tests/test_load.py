@@ -21,7 +21,7 @@ def test_neither_a_tenant_nor_an_anonymous_caller_takes_more_than_there_is(
         cluster, settings, examples=6, seed=1, progress=Progress(), strict=False
     )
     assert result["why"] is None, result
-    assert result["memory"].keys() == {"opa", "proxy", "sync"}
+    assert result["memory"].keys() == {"opa", "sync"}
     for name, limit in result["limits"].items():
         assert 0 < result["memory"][name] < limit["bytes"]
     for bystander in result["bystanders"]:

@@ -78,7 +78,7 @@ def test_it_places_and_refuses_without_a_pod_a_certificate_or_a_webhook(
         assert objects.list(ADMISSION, kind, None) == []
     for version, kind in (("apps/v1", "Deployment"), ("v1", "Secret"), ("v1", "Service")):
         assert objects.list(version, kind, NAMESPACE) == []
-    assert not {"opa", "proxy", "sync"} & native.servers().keys()
+    assert not {"opa", "sync"} & native.servers().keys()
 
 
 def test_a_deployment_again_changes_nothing(objects: clients.Objects, fairlead: Run) -> None:
@@ -291,7 +291,7 @@ def test_opa_takes_over_and_gives_back_without_a_pod_unplaced(
         assert cel.returncode == 0, cel.stderr
     assert {json.dumps(each) for each in selectors} == {'{"agentpool": "pool1"}'}
     assert problems(fairlead) == []
-    assert not {"opa", "proxy", "sync"} & native.servers().keys()
+    assert not {"opa", "sync"} & native.servers().keys()
     assert objects.list("apps/v1", "Deployment", NAMESPACE) == []
 
 

@@ -93,6 +93,34 @@ def test_an_administrator_lacks_nothing_and_nothing_changes(
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
 
 
+@pytest.mark.parametrize(
+    ("image", "ok"),
+    {
+        "openpolicyagent/opa:1.22.3": False,
+        "registry.example.com:5000/mirror/opa@sha256:" + "a" * 64: False,
+        "registry.example.com/fairlead:0.1.0": True,
+        "registry.example.com/fairlead-opa:0.1.0": True,
+    }.items(),
+)
+def test_an_opa_without_the_plugin_is_told(
+    admin: remote.RemoteCluster, image: str, ok: bool
+) -> None:
+    settings = Settings.model_validate({"images": {"opa": image}})
+    problems = [
+        finding.detail
+        for finding in deploy.check(admin, PolicySet.load(settings), progress=Progress())
+        if finding.check == "images"
+    ]
+    assert problems == (
+        []
+        if ok
+        else [
+            f"images.opa is {image}, which lacks Fairlead's plugin for OPA: leave the setting out, "
+            "as the image fairlead:0.1.0 has both, or name a copy of that image"
+        ]
+    )
+
+
 def test_a_certificate_that_kubelets_cannot_renew_in_time_is_told(
     foreign: Foreign, admin: remote.RemoteCluster
 ) -> None:

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
-OF_OPA = {"opa", "proxy", "sync"}
+OF_OPA = {"opa", "sync"}
 REGO = """\
 # METADATA
 # title: Replicas

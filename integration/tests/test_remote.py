@@ -139,7 +139,6 @@ def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Fore
     assert [(opa["ready"], opa["pid"]) for opa in status["opa"]] == [(True, None)] * 2
     assert {server["name"].partition("/")[2] for server in status["servers"]} == {
         "opa",
-        "proxy",
         "sync",
     }
     assert Path(status["kubeconfig"]).stat().st_mode & 0o777 == 0o600

@@ -161,8 +161,8 @@ def test_pods_are_placed_while_one_opa_is_gone(
 
 
 def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
-    """main.rego is removed from an OPA whose sidecar cannot load it again; its proxy says
-    for that OPA what to do.
+    """main.rego is removed from an OPA whose sidecar cannot load it again; it says
+    what to do.
     """
     deployed = credentials(two.objects())
     assert deployed

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 SCALE = [sys.executable, "-m", "lab", "scale"]
 SERVERS = {
-    *("opa", "proxy", "sync"),
+    *("opa", "sync"),
     *("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok"),
 }
 

@@ -18,6 +18,7 @@ import pytest
 import requests
 import suspension
 
+from fairlead.clusters.embedded import ports
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import atomic_files, waiting
 from fairlead.deployment.credentials import Credentials
@@ -73,8 +74,9 @@ class Second:
         self.opa = OpaApi(f"https://127.0.0.1:{opa_port}", ca=self.ca, token=self.credentials.token)
         self._kubeconfig = kubeconfig
         self._processes: list[subprocess.Popen[bytes]] = []
-        program = toolchain.ensure(["opa"])["opa"]
-        self._start([program, *containers.opa_arguments(self.files, f"127.0.0.1:{opa_port}")])
+        program = toolchain.ensure([toolchain.FAIRLEAD_OPA])[toolchain.FAIRLEAD_OPA]
+        addresses = (f"127.0.0.1:{port}" for port in (ports.free_ports(1)[0], opa_port))
+        self._start([program, *containers.opa_arguments(self.files, *addresses)])
         eventually(lambda: self.opa.policies() is not None, "OPA answers")
 
     def sync(self, *arguments: str) -> subprocess.Popen[bytes]:

@@ -48,12 +48,11 @@ def test_a_pod_answers_on_for_longer_than_api_servers_keep_connections(sidecar: 
         each["name"]: each["lifecycle"]["preStop"]["sleep"]["seconds"]
         for each in spec["containers"]
     }
-    asked = "proxy" if sidecar in sidecars.BESIDE_OPA else sidecar
-    assert 90 < sleeps[asked] == containers.DRAIN
+    assert min(sleeps.values()) >= containers.DRAIN > 90
     if sidecar == "sync":  # OPA asks it until it ends
-        assert sleeps["proxy"] < sleeps["opa"] < sleeps[sidecar]
+        assert sleeps["opa"] < sleeps[sidecar]
     elif sidecar == "kube-mgmt":  # it would report an OPA that ends before it
-        assert sleeps["proxy"] < sleeps[sidecar] < sleeps["opa"]
+        assert sleeps[sidecar] < sleeps["opa"]
     # OPA and the server end open requests for up to 10 s
     assert spec["terminationGracePeriodSeconds"] >= sleeps.get("opa", sleeps[sidecar]) + 10 + 5
     assert spec["terminationGracePeriodSeconds"] > sleeps[sidecar]
@@ -88,7 +87,7 @@ def test_an_api_server_asks_by_new_connections_once_they_are_renewed(
     assert ca_bundles(objects) == after, "a deployment brings back the connections of before"
 
 
-@pytest.mark.embedded("it looks into the processes of the API server and the proxy")
+@pytest.mark.embedded("it looks into the process of the API server")
 def test_requests_open_no_new_connections(
     cluster: Cluster,
     objects: clients.Objects,
@@ -96,35 +95,23 @@ def test_requests_open_no_new_connections(
     pod: Callable[..., Any],
 ) -> None:
     at = namespace(agentpool="pool1")
-    opa_url = url_of_opa(cluster)
 
-    def asked() -> tuple[set[int], set[int]]:
-        """The local ports of the connections to the proxy and to OPA after a request."""
+    def asked() -> set[int]:
+        """The local ports of the connections to OPA after a request."""
         created = objects.apply(pod(at))
         assert created["spec"]["nodeSelector"] == {"agentpool": "pool1"}
-        return (
-            connected(cluster, "kube-apiserver", str(cluster.webhook_url(cluster.sidecar))),
-            connected(cluster, "proxy", opa_url),
-        )
+        return connected(cluster, "kube-apiserver", str(cluster.webhook_url(cluster.sidecar)))
 
     def are_kept() -> bool:
         """Whether ten more requests use the same connections, which they do not if a probe asks at
         the same moment.
         """
         first = asked()
-        return all(first) and all(asked() == first for _ in range(10))
+        return bool(first) and all(asked() == first for _ in range(10))
 
     waiting.until(
         are_kept, deadline=SEEN, what="ten requests use the connections of the one before"
     )
-
-
-def url_of_opa(cluster: Cluster) -> str:
-    """The URL of OPA behind the proxy, by the proxy's arguments."""
-    pid = cluster.servers()["proxy"]["pid"]
-    given = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    (url,) = [each.removeprefix("--opa-url=") for each in given if each.startswith("--opa-url=")]
-    return url
 
 
 def ca_bundles(objects: clients.Objects) -> list[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-SERVERS = ("opa", "proxy", "sync", "kube-apiserver", "controller")
+SERVERS = ("opa", "sync", "kube-apiserver", "controller")
 """The servers that are killed and stopped; `controller` is that of access. If there are several of
 a kind, it is one of them or all at once."""
 

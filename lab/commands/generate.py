@@ -21,7 +21,7 @@ from lab.engines import golden, matrix
 def command(picture: bool, kinds: bool, output: str) -> None:
     """Write what is made of all of the project's policies: the tables of the intents and of
     docs/engines.md, the list in docs/policies.md, the defaults of parameters; and the shapes by
-    which OPA's proxy counts values, and what each engine renders of the settings in
+    which OPA's plugin counts values, and what each engine renders of the settings in
     testdata/golden.
 
     `fairlead generate` writes the pages of the policies.

@@ -1,7 +1,7 @@
 """`python -m lab scale`: fill one cluster with 10,000 namespaces, 1,000 nodes and 20,000 pods. It
 writes bench/scale.json and the picture bench/scale.svg and .png.
 
-The scheduler, the webhooks, OPA, its proxy and its sidecar are the real ones; the nodes are kwok's.
+The scheduler, the webhooks, OPA and its sidecar are the real ones; the nodes are kwok's.
 Half-way, OPA and its sidecar are killed and get everything anew, while pods go on being created.
 The figures are not tests, as a busy machine has worse ones. The exit code is 1 if a pod is not
 placed where its namespace's pool says.

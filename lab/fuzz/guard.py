@@ -63,8 +63,8 @@ thousand requests."""
 _DEBUGGED = 0.1
 """The part of the requests that is sent to an OPA that logs all it can, and so nothing that is
 secret."""
-_PROXIED = 0.4
-"""As many more, as a part of them, are sent by way of OPA's proxy, as everyone but the sidecar
+_LIMITED = 0.4
+"""As many more, as a part of them, are sent to OPA's plugin, as everyone but the sidecar
 reaches OPA."""
 _CANARY = secrets.token_hex(16)
 """Stands in OPA's data, policies and environment, and so in no answer without a token."""
@@ -86,10 +86,10 @@ def run(
     bundle = staging.stage(PolicySet.load(Settings(placement=True), policies).bundle, progress)
     totals: Search[Request] = Search()
     rotations = 0
-    debugged, proxied = (max(1, int(examples * part)) for part in (_DEBUGGED, _PROXIED))
+    debugged, limited = (max(1, int(examples * part)) for part in (_DEBUGGED, _LIMITED))
     for name, count, flags in (
         ("guard", examples - debugged, []),
-        ("guard (proxy)", proxied, []),
+        ("guard (plugin)", limited, []),
         ("guard (debug)", debugged, ["--log-level=debug"]),
     ):
         with tempfile.TemporaryDirectory(prefix="fairlead-fuzz-") as folder:
@@ -109,8 +109,8 @@ def run(
                 },
                 authz=authz,
                 flags=["--set=decision_logs.console=true", *flags],
-                http2="proxy" not in name,
-                proxied="proxy" in name,
+                http2="plugin" not in name,
+                limited="plugin" in name,
                 environment={"CANARY": _CANARY},
             )
             with running(opa):
@@ -206,7 +206,7 @@ class _Target:
             "1.0": Http1(opa.address, opa.ca, "1.0"),
             "1.1": Http1(opa.address, opa.ca),
         }
-        # The proxy speaks only HTTP/1, so it gets the requests for HTTP/2 in that form.
+        # The plugin speaks only HTTP/1, so it gets the requests for HTTP/2 in that form.
         self._clients["2"] = Http2(opa.http2) if opa.http2 else Http1(opa.address, opa.ca)
         self._state = opa.state()
         self._secrets = [*opa.tokens, *itertools.chain(*opa.scoped.values()), _CANARY]

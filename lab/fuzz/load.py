@@ -108,13 +108,13 @@ def on_opa(
     progress: Progress,
     policies: Path | None = None,
     flags: Sequence[str] = (),
-    proxied: bool = True,
+    limited: bool = True,
     memory: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Attack a single OPA with these further flags, and with the limits `memory` instead of the
     deployed ones; never `strict`.
 
-    If `proxied`, the proxy runs before it.
+    If `limited`, it is asked at the port of its plugin.
     """
     settings = Settings()
     bundle = staging.stage(PolicySet.load(settings, policies).bundle, progress)
@@ -125,7 +125,7 @@ def on_opa(
             bundle=bundle,
             data={"kubernetes/namespaces": known},
             flags=["--set=decision_logs.console=true", *flags],
-            proxied=proxied,
+            limited=limited,
             environment=limits.go_environment(settings),
         )
         with running(opa):

@@ -32,7 +32,8 @@ class Opa:
     """One OPA with its own port and its files below `folder`. `authz` and `bundle` are the deployed
     ones, or broken ones.
 
-    If `proxied`, the proxy runs before it, as in a deployment.
+    If `limited`, it is asked at the port that others than its sidecar reach, with the limits of its
+    plugin.
     """
 
     def __init__(
@@ -44,12 +45,11 @@ class Opa:
         authz: AuthzPolicy = bundles.authz_module,
         flags: Sequence[str] = (),
         http2: bool = False,
-        proxied: bool = False,
+        limited: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.files = containers.Files(*(folder / name for name in ("tls", "authz", "token")))
         self.log = folder / "opa.log"
-        self.proxied = proxied
         self._bundle, self._data, self._authz, self._flags = bundle, data, authz, flags
         self._environment = containers.OPA_ENVIRONMENT | dict(environment or {})
         made = Credentials.fresh(credentials.LOOPBACK)
@@ -65,14 +65,13 @@ class Opa:
             {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": made.ca},
         )
         self._write_file_modules()
-        own, outer, clear = ((ports.HOST, port) for port in ports.free_ports(3))
-        self._own_address = own
-        self.address = outer if proxied else own
+        outer, inner, clear = ((ports.HOST, port) for port in ports.free_ports(3))
+        self._addresses = outer, inner
+        self.address = outer if limited else inner
         self.http2 = clear if http2 else None
         """The address of HTTP/2 in clear text, because over TLS this OPA speaks only HTTP/1. The
         authz policy is the same."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._proxy: subprocess.Popen[bytes] | None = None
 
     @property
     def ca(self) -> Path:
@@ -88,11 +87,6 @@ class Opa:
     def pid(self) -> int | None:
         """Its process id, None if it has ended."""
         return self._process.pid if self._process and self._process.poll() is None else None
-
-    @property
-    def proxy_pid(self) -> int | None:
-        """The proxy's process id, None if it has ended or there is none."""
-        return self._proxy.pid if self._proxy and self._proxy.poll() is None else None
 
     @property
     def url(self) -> str:
@@ -116,17 +110,12 @@ class Opa:
 
     def launch(self) -> None:
         """Start it, and wait until it answers. Raises FairleadError."""
-        own, address = (f"{host}:{port}" for host, port in (self._own_address, self.address))
-        flags = [*containers.opa_arguments(self.files, own), *self._flags]
+        outer, inner = (f"{host}:{port}" for host, port in self._addresses)
+        flags = [*containers.opa_arguments(self.files, outer, inner), *self._flags]
         if self.http2:
             flags += ["--h2c", f"--addr=http://{self.http2[0]}:{self.http2[1]}"]
-        programs = toolchain.ensure(["opa", *([toolchain.PROXY] if self.proxied else [])])
-        self._process = self._run([str(programs["opa"]), *flags], self._environment)
-        if self.proxied:
-            flags = containers.proxy_arguments(self.files, own, address)
-            self._proxy = self._run(
-                [str(programs[toolchain.PROXY]), *flags], containers.PROXY_ENVIRONMENT
-            )
+        program = toolchain.ensure([toolchain.FAIRLEAD_OPA])[toolchain.FAIRLEAD_OPA]
+        self._process = self._run([str(program), *flags], self._environment)
         api = self.api()
         try:
             waiting.until(
@@ -142,10 +131,9 @@ class Opa:
 
     def stop(self) -> None:
         """Stop it."""
-        for process in (self._proxy, self._process):
-            if process:
-                process.kill()
-                process.wait()
+        if self._process:
+            self._process.kill()
+            self._process.wait()
 
     def _run(self, argv: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:

@@ -27,7 +27,7 @@ from lab.fuzz.server import Opa
 ATTACKER = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 """The source address of attacks. It differs from the API server's, as a pod's does. Loopback has
 more than one address only on Linux."""
-_SERVERS = ("opa", "proxy", "sync")
+_SERVERS = ("opa", "sync")
 _JSON = (b"Content-Type", b"application/json")
 _REVIEWS, _ALIVE = "reviews of OPA", "the sidecar's /live"
 _TENANT, _BYSTANDER, _UNMAPPED = "load-tenant", "load-bystander", "load-unmapped"
@@ -86,10 +86,7 @@ class Alone:
         self._opa = opa
 
     def pids(self) -> Mapping[str, int | None]:
-        return {
-            "opa": self._opa.pid,
-            **({"proxy": self._opa.proxy_pid} if self._opa.proxied else {}),
-        }
+        return {"opa": self._opa.pid}
 
     def logs(self) -> list[Path]:
         return [self._opa.log]
@@ -139,7 +136,7 @@ class OnCluster:
         }
 
     def logs(self) -> list[Path]:
-        return [self._cluster.log(name) for name in ("opa", "proxy", "sidecar")]
+        return [self._cluster.log(name) for name in ("opa", "sidecar")]
 
     def restart(self) -> None:
         for name in self._cluster.servers():

@@ -10,7 +10,7 @@ from lab.bench.pictures import Picture
 
 _WIDTH = 720
 _MARKS = {"pods": "pods begin", "resync": "resync", "running": "all run"}
-_PARTS = ("opa", "proxy", "sync")
+_PARTS = ("opa", "sync")
 _SERVERS = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kwok")
 """Servers of two panels, as the API server takes ten times what OPA does."""
 

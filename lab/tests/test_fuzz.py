@@ -280,7 +280,7 @@ def test_limits_that_let_an_attack_succeed_are_found() -> None:
         seed=SEED,
         progress=Progress(),
         flags=lax,
-        proxied=False,
+        limited=False,
         memory={"opa": 512 * MIB},
     )
     assert "limit of 512 MiB" in result["why"], result
@@ -288,9 +288,9 @@ def test_limits_that_let_an_attack_succeed_are_found() -> None:
     assert "review" in result["example"]["way"]
 
 
-def test_without_the_proxy_an_attack_succeeds() -> None:
+def test_past_the_plugin_an_attack_succeeds() -> None:
     result = load.on_opa(
-        examples=10, seed=SEED, progress=Progress(), proxied=False, memory={"opa": 512 * MIB}
+        examples=10, seed=SEED, progress=Progress(), limited=False, memory={"opa": 512 * MIB}
     )
     assert "limit of 512 MiB" in result["why"], result
     assert result["example"]["way"] == "review"

@@ -77,7 +77,7 @@ readable if {
 
 # METADATA
 # description: |
-#   Whether OPA's proxy left the objects out, because one of them is too large to be judged. Such a review has a kind of its
+#   Whether OPA's plugin left the objects out, because one of them is too large to be judged. Such a review has a kind of its
 #   own: so it is not `readable`, and policies that do not know it refuse it.
 reduced if {
 	_is_reduced

@@ -37,7 +37,7 @@ unclear contains intent if {
 # METADATA
 # description: |
 #   The intents that have a say in such objects, each with the selectors of its namespaces, if the caller asks for them. Each
-#   webhook belongs to one intent, which OPA's proxy names in `intents`. So an intent decides only where its own webhooks
+#   webhook belongs to one intent, which OPA's plugin names in `intents`. So an intent decides only where its own webhooks
 #   ask, by their rules, selectors and conditions, and not if they are disabled. Without `intents`, the caller asks for all.
 #   About an object that is too large, those have a say that may refuse it.
 candidates := {intent: selectors |

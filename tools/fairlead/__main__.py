@@ -66,7 +66,7 @@ COMMANDS = {
         "settings": "Show the settings in force.",
     },
     "fairlead.cli": {
-        "image": "Build the image of the sidecar and of OPA's proxy.",
+        "image": "Build the image of OPA and of its sidecar.",
         "tools": "List the programs that Fairlead runs, and where they are.",
         "completion": "Print the script that makes bash, zsh or fish complete commands.",
     },

@@ -1,5 +1,5 @@
-"""Reduces reviews of objects that are too large for the policies, as OPA's proxy does
-(tools/proxy/reduction.go)."""
+"""Reduces reviews of objects that are too large for the policies, as OPA's plugin does
+(tools/plugin/reduction.go)."""
 
 from __future__ import annotations
 

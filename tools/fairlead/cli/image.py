@@ -1,4 +1,4 @@
-"""`fairlead image`: build the image of the sidecar and of OPA's proxy."""
+"""`fairlead image`: build the image of OPA and of its sidecar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead.programs import images
 @options.settings
 @options.output
 def command(settings_file: Path | None, output: str) -> None:
-    """Build the image of `fairlead sync` and of OPA's proxy with Docker. Its name comes from the
+    """Build the image of OPA and of `fairlead sync` with Docker. Its name comes from the
     settings or FAIRLEAD_IMAGE.
 
     BASE_IMAGE names the Debian 12 image to build on, DOCKER_BUILD_NETWORK the network of the build.

@@ -105,7 +105,7 @@ class Cluster(Protocol):
         """The last `lines` lines of a server's log, in pieces; with `follow`, also what it writes
         from then on.
 
-        `opa`, `proxy`, `sidecar` and `controller` mean all servers of that kind; if there are
+        `opa`, `sidecar` and `controller` mean all servers of that kind; if there are
         several, each line begins with its server's name. Raises UsageError if there is no such
         server (the error lists those that exist) or its log is gone; FairleadError.
         """

@@ -114,7 +114,7 @@ class KindCluster(RemoteCluster):
         return exists
 
     def load_images(self, settings: Settings, *, progress: Progress) -> None:
-        """Load the images of OPA, its proxy and its sidecar into every node: those of the Docker
+        """Load the images of OPA and its sidecar into every node: those of the Docker
         engine, or pulled into it first.
 
         The image that no registry has is built from the checkout if the engine lacks it. With the
@@ -126,7 +126,7 @@ class KindCluster(RemoteCluster):
         if policy == "Always":
             return
         docker.available()
-        containers = ("opa", "proxy") if self.sidecar.engine == OPA_ENGINE else ()
+        containers = ("opa",) if self.sidecar.engine == OPA_ENGINE else ()
         fields = dict.fromkeys(IMAGES[container] for container in (*containers, self.sidecar.name))
         variables = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
         for image, variable in variables.items():

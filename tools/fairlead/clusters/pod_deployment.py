@@ -20,7 +20,6 @@ ROLLOUT = 300.0
 
 IMAGES = {
     "opa": "opa",
-    "proxy": "fairlead",
     "kube-mgmt": "kube_mgmt",
     "sync": "fairlead",
     "serve": "fairlead",

@@ -160,20 +160,13 @@ def render_files(
         "opa_port": containers.OPA_PORT,
         "drain": containers.DRAIN,
         "opa_liveness": containers.OPA_LIVENESS,
-        "proxy_arguments": containers.proxy_arguments(
-            containers.MOUNTED,
-            opa,
-            f":{containers.OPA_PORT}",
-            look_up if settings.placement_policies else None,
-        ),
-        "proxy_environment": [
-            {"name": name, "value": value} for name, value in containers.PROXY_ENVIRONMENT.items()
-        ],
-        "proxy_liveness": containers.PROXY_LIVENESS,
-        "proxy_memory": f"{containers.PROXY_MEMORY}Mi",
         "sync_port": containers.SYNC_PORT,
         "opa_arguments": containers.opa_arguments(
-            containers.MOUNTED, opa, sidecar.decision_logs(containers.MOUNTED, settings, look_up)
+            containers.MOUNTED,
+            f":{containers.OPA_PORT}",
+            opa,
+            sidecar=look_up if settings.placement_policies else None,
+            decision_logs=sidecar.decision_logs(containers.MOUNTED, settings, look_up),
         ),
         "opa_environment": [
             {"name": name, "value": value}

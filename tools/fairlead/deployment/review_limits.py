@@ -3,8 +3,8 @@ review_limits.yaml says it. (The memory of OPA's container is in fairlead.opa.co
 
 The cost of a review depends on the number of its values far more than on its bytes: for 100,000
 empty entries of `env`, which have 1.3 MB, OPA needs 2.9 s and 130 MB; for one text of 3 MB, 13 MB.
-So the lengths of all lists and maps of a pod are added up. OPA's proxy does so
-(tools/proxy/reduction.go), because it reads each review anyway: an API server would convert each
+So the lengths of all lists and maps of a pod are added up. OPA's plugin does so
+(tools/plugin/reduction.go), because it reads each review anyway: an API server would convert each
 object for it, which took a third of its time for a pod. The engine `python` counts by itself.
 
 Fields that only a newer API server has are not counted; OPA's limit of bytes
@@ -36,10 +36,10 @@ TOO_LARGE = (
 
 
 def texts() -> Mapping[Path, str]:
-    """The file by which OPA's proxy counts, and what it should hold (tools/proxy/shapes.go)."""
+    """The file by which OPA's plugin counts, and what it should hold (tools/plugin/shapes.go)."""
     document = {key: value for key, value in SIZES.items() if key != "shapes"}
     text = json.dumps(document, indent=1, sort_keys=True)
-    return {paths.root() / "tools" / "proxy" / "shapes.json": f"{text}\n"}
+    return {paths.root() / "tools" / "plugin" / "shapes.json": f"{text}\n"}
 
 
 def is_too_large(kind: str, value: Any) -> bool:
@@ -50,7 +50,7 @@ def is_too_large(kind: str, value: Any) -> bool:
 
 def size(kind: str, value: Any) -> tuple[int, int]:
     """The entries of all known lists and maps of an object of a kind, written `group/Kind`, and its
-    containers and volumes, as OPA's proxy counts them. Nothing is known of other kinds than those
+    containers and volumes, as OPA's plugin counts them. Nothing is known of other kinds than those
     of review_limits.yaml.
     """
     group = SIZES["groups"].get(SIZES["kinds"].get(kind))

@@ -21,7 +21,7 @@ from fairlead.policy.requests import OWN_GROUPS, Condition, Kind, Operation, Req
 from fairlead.settings.models import Settings
 
 INTENTS = "/intents/"
-"""The path of OPA's proxy below which webhooks ask; the intent's name follows (proxy.go)."""
+"""The path of OPA's plugin below which webhooks ask; the intent's name follows (front.go)."""
 _RBAC = "rbac.authorization.k8s.io"
 _OURS = Condition(
     name="not-fairleads-own",  # they have to be there before OPA can decide

@@ -1,5 +1,5 @@
-"""How the containers of OPA and its proxy are run, in a pod and in the embedded cluster alike:
-memory, ports, probes, environment, files and arguments."""
+"""How the container of OPA is run, in a pod and in the embedded cluster alike: memory, ports,
+probes, environment, files and arguments."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 
 OPA_PORT = 8443
-"""The port at which the proxy serves OPA's API to everyone else."""
+"""The port at which OPA's plugin (tools/plugin) answers reviews, and serves OPA's API to everyone
+but the sidecar."""
 INNER_PORT = 8181
-"""The port at which OPA itself serves it, on loopback, to the proxy and the sidecar."""
+"""The port at which OPA itself serves its API, on loopback, to the sidecar."""
 SYNC_PORT = 8444
 DRAIN = 95
 """Seconds for which a pod still answers after it was told to end.
@@ -21,25 +22,17 @@ k8s.io/apimachinery does not change).
 UNROUTED = 3.0
 """Seconds until no node routes new connections to a pod that ends; nothing reports when that is
 the case."""
-OPA_MEMORY = 512
+OPA_MEMORY = 640
 """The memory limit of OPA's container, in MiB. An empty OPA takes 48, the labels of 100,000
-namespaces 170, and six of the largest pods that API servers accept
-(fairlead.deployment.review_limits) at once 140."""
+namespaces 170, six of the largest pods that API servers accept (fairlead.deployment.review_limits)
+at once 140, and 1,024 connections with a plain review each 90."""
 OPA_ENVIRONMENT = {"GOMEMLIMIT": f"{OPA_MEMORY * 9 // 10}MiB", "GOGC": "200"}
 """Makes Go collect garbage when OPA has three times the memory that is in use, or in time for the
 limit, instead of when that has doubled. At five times, an OPA with 10,000 namespaces took 300 MiB
 under load.
 
 GOMAXPROCS is left out. The containers have no CPU limit, so Go uses all processors of the node.
-Where somebody sets a limit, Go follows it, since 1.25: OPA 1.22.3 and the proxy are built with 1.26
-or newer."""
-PROXY_MEMORY = 192
-"""The memory limit of the proxy's container, in MiB. 1,024 connections with a plain review each
-take 90, large reviews 24."""
-PROXY_ENVIRONMENT = {"GOMEMLIMIT": f"{PROXY_MEMORY * 9 // 10}MiB"}
-"""Without GOGC, as the proxy keeps little: with Go's default, it stays at 14 MiB under 16 clients,
-and 5 to 7 % of its processor time, 0.02 ms for a review, are garbage collection. With 200, 2 % are,
-and it takes 18 MiB."""
+Where somebody sets a limit, Go follows it, since 1.25: OPA is built with 1.26 or newer."""
 LARGEST_REVIEW = 3 * 1024 * 1024
 """Bytes: twice etcd's limit of 1.5 MiB for an object, as the review of an update holds the old and
 the new object."""
@@ -66,10 +59,6 @@ OPA_LIVENESS = Liveness(OPA_PORT, "/health", period=5, timeout=5, failures=3, st
 flood, is left alone."""
 
 
-PROXY_LIVENESS = Liveness(OPA_PORT, "/live", period=5, timeout=5, failures=3, startup=30)
-"""The proxy answers this by itself, whatever the state of OPA."""
-
-
 @dataclass(frozen=True)
 class Files:
     """The folders in which a pod has its Secrets mounted."""
@@ -93,29 +82,31 @@ class Files:
 MOUNTED = Files(*(PurePosixPath("/run/fairlead") / name for name in ("tls", "authz", "token")))
 
 
-def proxy_arguments(files: Files, opa: str, address: str, sidecar: str | None = None) -> list[str]:
-    """The arguments of `fairlead-proxy`, which serves the OPA at `opa` as `address`, and the
-    reviews of PlacementPolicies by `sidecar`, if there is one (all host:port).
-    """
-    return [
-        f"--listen={address}",
-        f"--opa-url=https://{opa}",
-        f"--opa-ca-file={files.ca}",
-        f"--tls-cert-file={files.tls / 'tls.crt'}",
-        f"--tls-private-key-file={files.tls / 'tls.key'}",
-        f"--largest-review={LARGEST_REVIEW}",
-        *([f"--sidecar-url=https://{sidecar}"] if sidecar else []),
-    ]
+def opa_arguments(
+    files: Files,
+    address: str,
+    inner_address: str,
+    *,
+    sidecar: str | None = None,
+    decision_logs: Sequence[str] = (),
+) -> list[str]:
+    """The arguments of `fairlead-opa`, which answers everyone at `address` and its sidecar at
+    `inner_address`; reviews of PlacementPolicies by `sidecar`, if there is one (all host:port).
 
-
-def opa_arguments(files: Files, address: str, decision_logs: Sequence[str] = ()) -> list[str]:
-    """The arguments of `opa`, which serves at `address` (host:port); `decision_logs` are those of
-    its decision logs.
+    `decision_logs` are the arguments of its decision logs.
     """
+    plugin = {
+        "listen": address,
+        "tls_cert_file": files.tls / "tls.crt",
+        "tls_private_key_file": files.tls / "tls.key",
+        "largest_review": LARGEST_REVIEW,
+        **({"sidecar_url": f"https://{sidecar}", "sidecar_ca_file": files.ca} if sidecar else {}),
+    }
     return [
         "run",
         "--server",
-        f"--addr={address}",
+        f"--addr={inner_address}",
+        *(f"--set=plugins.fairlead.{key}={value}" for key, value in plugin.items()),
         f"--tls-cert-file={files.tls / 'tls.crt'}",
         f"--tls-private-key-file={files.tls / 'tls.key'}",
         # By default, OPA watches these files with an inotify instance, and ends where the node

@@ -22,7 +22,7 @@ from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import api_paths, clients, discovery, labels
 from fairlead.kube.errors import Refused
 from fairlead.opa import containers
-from fairlead.settings.models import Settings
+from fairlead.settings.models import Images, Settings
 
 OLDEST = (1, 30)
 """The first version of Kubernetes with matchConditions (KEP-3716) and a container's preStop sleep
@@ -34,6 +34,9 @@ PROBE = "fairlead-probe"
 REACH = 30.0
 """Seconds in which the API server has to reach OPA: the rules of a Service lag its pods by a few.
 """
+
+_STOCK_OPA = re.compile(r"(^|/)opa([:@]|$)")
+"""The name of OPA's own images, such as openpolicyagent/opa:1.22.3, in any registry."""
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
@@ -78,8 +81,25 @@ def check(
     findings.append(_namespace(objects, rendered))
     if cluster.examined and (too_short := settings.certificates.too_short_for_kubelets()):
         findings.append(Finding("certificates", False, too_short))
+    findings += _opa_images(rendered)
     remarks = [Finding("settings", True, remark) for remark in settings.remarks()]
     return [*findings, _node_labels(settings.pool_keys()), *remarks]
+
+
+def _opa_images(rendered: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """A problem if OPA's container has an image of OPA's own, or a copy of it, by its name."""
+    return [
+        Finding(
+            "images",
+            False,
+            f"images.opa is {container['image']}, which lacks Fairlead's plugin for OPA: leave the "
+            f"setting out, as the image {Images().opa} has both, or name a copy of that image",
+        )
+        for manifest in rendered
+        if manifest["kind"] == "Deployment"
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+        if container["name"] == "opa" and _STOCK_OPA.search(container["image"])
+    ]
 
 
 def reach(objects: clients.Objects, webhook: Mapping[str, Any], *, progress: Progress) -> None:

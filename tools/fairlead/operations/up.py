@@ -114,7 +114,7 @@ def _programs(engine: str, sidecar: str | None) -> tuple[str, ...]:
     if engine == PYTHON_ENGINE:
         return ("opa",)  # it stages the policies
     sidecars.SIDECARS[sidecar or sidecars.DEFAULT.name].command()
-    return ("opa", toolchain.PROXY)
+    return ("opa", toolchain.FAIRLEAD_OPA)
 
 
 def kind(

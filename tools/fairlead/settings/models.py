@@ -131,7 +131,7 @@ Image = Annotated[str, Field(pattern=r"^[A-Za-z0-9][^\s]*$")]
 class Images(Strict):
     """The images of the deployed pods. Tags are fixed, so that images can be loaded by hand."""
 
-    opa: Image = "openpolicyagent/opa:1.22.3"
+    opa: Image = "fairlead:0.1.0"
     fairlead: Image = "fairlead:0.1.0"
     kube_mgmt: Image = "openpolicyagent/kube-mgmt:9.3.0"
     pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"

@@ -1,5 +1,5 @@
 """The sidecar's HTTPS server: /health, /live and /metrics for everyone, and /v1/namespaces/<name>
-and /logs for its OPA, and /placement-policies for the proxy before that OPA."""
+and /logs for its OPA, and /placement-policies for the plugin of that OPA."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Server(ThreadingHTTPServer):
         self.look_up = look_up
         self._certificate = certificate
         self.uploads: dict[str, Upload] = {}
-        """By path. One at a time is enough: OPA sends one after the other, as the proxy does."""
+        """By path. One at a time is enough: OPA sends one after the other, as its plugin does."""
         if decisions:
             self.uploads["/logs"] = Upload(_logged(decisions), LARGEST)
         if review:

@@ -84,7 +84,7 @@ def test_the_default_sidecar_of_rendered_files_is_sync(named: str | None, chosen
     containers = [
         c["name"] for d in deployments for c in d["spec"]["template"]["spec"]["containers"]
     ]
-    assert containers == ["opa", "proxy", chosen] + ["keeper"] * (chosen == "kube-mgmt")
+    assert containers == ["opa", chosen] + ["keeper"] * (chosen == "kube-mgmt")
 
 
 @pytest.mark.parametrize("damage", ["token", "tls.crt", "ca.crt"])

@@ -40,11 +40,12 @@ def test_it_asks_about_placement_policies_alone_and_fails_closed(
     assert webhook["clientConfig"]["service"]["path"] == POLICY_REVIEWS
 
 
-def test_the_proxy_passes_the_question_on_to_a_sidecar_with_room_to_compile(
+def test_opa_passes_the_question_on_to_a_sidecar_with_room_to_compile(
     rendered: dict[tuple[str, str], dict[str, Any]],
 ) -> None:
     with_policies = containers(rendered)
-    assert "--sidecar-url=https://127.0.0.1:8444" in with_policies["proxy"]["args"]
+    asked = "--set=plugins.fairlead.sidecar_url=https://127.0.0.1:8444"
+    assert asked in with_policies["opa"]["args"]
     sync = with_policies["sync"]
     assert sync["resources"]["limits"]["memory"] == "512Mi"
     (modules,) = [mount for mount in sync["volumeMounts"] if mount["mountPath"] == "/tmp"]  # noqa: S108
@@ -56,7 +57,7 @@ def test_without_the_setting_nothing_asks_and_nothing_answers() -> None:
     objects = every()
     assert IDENTITY not in objects
     without = containers(objects)
-    assert not [flag for flag in without["proxy"]["args"] if flag.startswith("--sidecar-url")]
+    assert not [flag for flag in without["opa"]["args"] if "sidecar_url" in flag]
     assert without["sync"]["resources"]["limits"]["memory"] == "256Mi"
 
 
@@ -69,4 +70,4 @@ def test_the_keeper_may_change_by_which_ca_it_is_verified(
 
 def test_the_image_has_the_program_where_the_sidecar_looks_for_it() -> None:
     dockerfile = (paths.root() / "integration" / "image" / "Dockerfile").read_text()
-    assert f"-o /image{OPA_PROGRAM} github.com/open-policy-agent/opa" in dockerfile
+    assert f"-o /image{OPA_PROGRAM} ." in dockerfile

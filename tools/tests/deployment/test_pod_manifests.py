@@ -15,7 +15,7 @@ from fairlead.settings.models import Settings
 
 def containers(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """OPA and its sidecar."""
-    opa, _, sidecar = render(**more)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    opa, sidecar = render(**more)["Deployment"]["spec"]["template"]["spec"]["containers"]
     return opa, sidecar
 
 
@@ -24,7 +24,6 @@ def test_each_container_mounts_only_what_it_needs() -> None:
     mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
     assert mounts == {
         "opa": {"tls", "authz"},
-        "proxy": {"tls"},
         "sync": {"tls", "token", "service-account"},
     }
     assert spec["automountServiceAccountToken"] is False
@@ -33,33 +32,30 @@ def test_each_container_mounts_only_what_it_needs() -> None:
     mounts = {c["name"]: {m["name"] for m in c["volumeMounts"]} for c in spec["containers"]}
     assert mounts == {
         "opa": {"tls", "authz"},
-        "proxy": {"tls"},
         "kube-mgmt": {"ca", "token", "service-account"},
     }
     (ca,) = [volume["secret"] for volume in spec["volumes"] if volume["name"] == "ca"]
     assert [item["key"] for item in ca["items"]] == ["ca.crt"]
 
 
-def test_opa_listens_on_loopback_and_others_reach_its_proxy() -> None:
-    """The ports are the same with each sidecar. The proxy limits callers, and ends before its
-    OPA.
-    """
+def test_opa_answers_others_at_a_port_with_limits_and_its_sidecar_on_loopback() -> None:
+    """The ports are the same with each sidecar."""
     for sidecar in map(sidecars.SIDECARS.__getitem__, sidecars.BESIDE_OPA):
         rendered = render(sidecar=sidecar)
-        opa, proxy, beside = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
+        opa, beside = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
         assert [argument for argument in opa["args"] if argument.startswith("--addr")] == [
             "--addr=127.0.0.1:8181"
         ]
-        assert "ports" not in opa
-        assert proxy["ports"] == [
+        assert opa["ports"] == [
             {"name": rendered["Service"]["spec"]["ports"][0]["targetPort"], "containerPort": 8443}
         ]
-        assert {"--listen=:8443", "--opa-url=https://127.0.0.1:8181"} <= set(proxy["args"])
-        assert proxy["image"] == Settings().images.fairlead
-        assert proxy["env"] == [{"name": "GOMEMLIMIT", "value": "172MiB"}]
-        assert proxy["resources"]["limits"] == {"memory": "192Mi"}
+        assert "--set=plugins.fairlead.listen=:8443" in opa["args"]
+        assert opa["image"] == Settings().images.opa == Settings().images.fairlead
+        assert opa["command"] == ["/usr/local/bin/fairlead-opa"]
+        assert {"name": "GOMEMLIMIT", "value": "576MiB"} in opa["env"]
+        assert opa["resources"]["limits"] == {"memory": "640Mi"}
         # OPA asks sync until it ends; kube-mgmt would report an OPA that ends before it.
-        order = (proxy, opa, beside) if sidecar.look_up else (proxy, beside, opa)
+        order = (opa, beside) if sidecar.look_up else (beside, opa)
         sleeps = [container["lifecycle"]["preStop"]["sleep"]["seconds"] for container in order]
         assert sleeps == sorted(set(sleeps))
 
@@ -80,10 +76,8 @@ def test_opa_and_its_sidecar_are_restarted_within_20_seconds_of_hanging() -> Non
     restarts.
     """
     opa, sync = containers()
-    proxy = render()["Deployment"]["spec"]["template"]["spec"]["containers"][1]
     for container, port, path in (
-        (opa, 8443, "/health"),
-        (proxy, "https", "/live"),
+        (opa, "https", "/health"),
         (sync, "https-sync", "/live"),
     ):
         probe = container["livenessProbe"]
@@ -176,6 +170,6 @@ def test_pods_are_hardened(sidecar: sidecars.Sidecar) -> None:
 def test_opa_collects_its_garbage_in_time_for_its_memory_limit() -> None:
     opa = render()["Deployment"]["spec"]["template"]["spec"]["containers"][0]
     limits = {variable["name"]: variable["value"] for variable in opa["env"]}
-    assert opa["resources"]["limits"] == {"memory": "512Mi"}
-    assert limits["GOMEMLIMIT"] == "460MiB"
+    assert opa["resources"]["limits"] == {"memory": "640Mi"}
+    assert limits["GOMEMLIMIT"] == "576MiB"
     assert "--set=server.decoding.gzip.max_length=1" in opa["args"]

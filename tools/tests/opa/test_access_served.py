@@ -1,4 +1,4 @@
-"""OPA answers the sync hook of transient access by its path, as it is deployed: behind the proxy,
+"""OPA answers the sync hook of transient access by its path, as it is deployed: by its plugin,
 with a token, from a staged revision."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def opa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opa]:
         tmp_path_factory.mktemp("opa"),
         bundle=staged,
         data={"kubernetes/namespaces": {}},
-        proxied=True,
+        limited=True,
     )
     try:
         server.start()

@@ -54,7 +54,7 @@ def test_a_new_deployment_has_sync_and_in_kind_kube_mgmt(cluster: RemoteCluster)
 def test_a_deployed_sidecar_stays_and_one_line_says_how_to_change_it(
     cluster: RemoteCluster, deployed: str
 ) -> None:
-    having(cluster, "opa", "proxy", deployed)
+    having(cluster, "opa", deployed)
     assert cluster.sidecar.name == deployed
     told = Told()
     deploy._tell_what_stays(cluster, told)
@@ -64,5 +64,5 @@ def test_a_deployed_sidecar_stays_and_one_line_says_how_to_change_it(
 
 
 def test_a_named_sidecar_is_taken(cluster: RemoteCluster) -> None:
-    having(cluster, "opa", "proxy", "kube-mgmt").choose(sidecars.SYNC)
+    having(cluster, "opa", "kube-mgmt").choose(sidecars.SYNC)
     assert cluster.sidecar is sidecars.SYNC

@@ -254,7 +254,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "policies").mkdir(parents=True)
     (folder / "policies" / "main.rego").touch()
     (folder / "tools").mkdir()
-    for sources in ("toolchain", "proxy", "matcher", "load"):
+    for sources in ("toolchain", "plugin", "matcher", "load"):
         (folder / "tools" / sources).symlink_to(paths.root() / "tools" / sources)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("FAIRLEAD_HOME", str(folder))

@@ -1,4 +1,4 @@
-"""The embedded cluster: a bare cluster, with OPAs, their proxies and their sidecars as processes
+"""The embedded cluster: a bare cluster, with OPAs and their sidecars as processes
 beside its control plane."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LOOK = 0.2
 class EmbeddedCluster(RememberingCluster):
     """An embedded cluster with OPA; see fairlead.clusters.base.Cluster.
 
-    API servers call a single OPA at its proxy. Several OPAs are behind a balancer, which routes to
+    API servers call a single OPA themselves. Several OPAs are behind a balancer, which routes to
     those that are Ready. With the engine `python`, they call one server at a port of its own, so
     that OPA and the server run side by side while one takes over from the other.
     """
@@ -62,11 +62,9 @@ class EmbeddedCluster(RememberingCluster):
     usual = sidecars.DEFAULT
 
     def webhook_url(self, sidecar: Sidecar) -> str:
-        """The URL of the proxy, of the balancer if there are several OPAs, or of the server in
-        Python, on loopback.
-        """
+        """The URL of OPA, of the balancer if there are several, or of the server in Python."""
         plan = self._plan()
-        port = plan[BALANCER] or plan["proxies"][0]
+        port = plan[BALANCER] or plan["ports"][0][0]
         if sidecar.engine == PYTHON_ENGINE:
             port = self._port_of(_SERVE)
         return f"https://{ports.HOST}:{port}/"
@@ -130,7 +128,7 @@ class EmbeddedCluster(RememberingCluster):
         self._serve_access(settings, progress)
         if len(replicas) > 1:
             backends = [
-                f"{replica.opa}={replica.proxy_address}={replica.files.ca}" for replica in replicas
+                f"{replica.opa}={replica.address}={replica.files.ca}" for replica in replicas
             ]
             listen = self.webhook_url(self.sidecar).removeprefix("https://").rstrip("/")
             argv = [sys.executable, "-P", "-m", balancer.__name__, listen, *backends]
@@ -204,14 +202,9 @@ class EmbeddedCluster(RememberingCluster):
                 self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
                 progress.finish(replica.opa, "restarted")
                 continue
-            if replica.proxy in self.servers():
-                # first, as API servers leave a pod that ends before its OPA ends
-                self.stop_server(replica.proxy)
             self.restart_server(replica.opa)
             self.restart_server(replica.sidecar)
-            self.wait_for(replica.opa, f"https://{replica.opa_address}/health/ready", replica.ca)
-            started, _ = self._remembered(f"{replica.sidecar}-started") or ((), {})
-            self._serve_proxy(replica, progress, reviews=flags.PLACEMENT_POLICIES in started)
+            self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
             progress.finish(replica.opa, "restarted")
 
     def logs(self, server: str, lines: int, follow: bool) -> Iterator[str]:
@@ -250,7 +243,7 @@ class EmbeddedCluster(RememberingCluster):
         return self._of_opa() if self._in_python else [_SERVE]
 
     def stop(self) -> None:
-        """Stop every OPA, proxy and sidecar, and what else decides or leads to it. Raises
+        """Stop every OPA and sidecar, and what else decides or leads to it. Raises
         FairleadError.
         """
         self._stop_servers([ACCESS, ACCESS_ENDS, _SERVE, *self._of_opa(), KUBELET])
@@ -260,7 +253,6 @@ class EmbeddedCluster(RememberingCluster):
         replicas = replica_plan.of(self._plan(), self.usual, self.path / "mounted")
         return [
             BALANCER,
-            *(replica.proxy for replica in replicas),
             *(replica.opa for replica in replicas),
             *(name for entry in replicas for name in (entry.sidecar, *entry.other_sidecars)),
         ]
@@ -299,26 +291,30 @@ class EmbeddedCluster(RememberingCluster):
 
     def _serve(self, replica: Replica, policies: PolicySet, progress: Progress) -> None:
         sidecar, files, settings = self.sidecar, replica.files, policies.settings
-        program = toolchain.ensure(["opa"], progress)["opa"]
-        logs = sidecar.decision_logs(files, settings, replica.sidecar_address)
-        argv = [str(program), *containers.opa_arguments(files, replica.opa_address, logs)]
+        program = toolchain.ensure([toolchain.FAIRLEAD_OPA], progress)[toolchain.FAIRLEAD_OPA]
+        argv = [
+            str(program),
+            *containers.opa_arguments(
+                files,
+                replica.address,
+                replica.inner_address,
+                sidecar=replica.sidecar_address if settings.placement_policies else None,
+                decision_logs=sidecar.decision_logs(files, settings, replica.sidecar_address),
+            ),
+        ]
         environment = {
             **containers.OPA_ENVIRONMENT,
             **sidecar.opa_environment(files, replica.sidecar_address),
         }
         is_running = replica.opa in self.servers()
-        ready, probe = (
-            f"https://{replica.opa_address}/health",
-            replica.probe(containers.OPA_LIVENESS),
-        )
+        ready, probe = replica.opa_url("/health"), replica.probe(containers.OPA_LIVENESS)
         started = self._run(
             replica.opa, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
         )
-        self._serve_proxy(replica, progress, reviews=settings.placement_policies)
         kubeconfig = self.path / "opa.kubeconfig"
         argv = [
             *sidecar.command(),
-            *sidecar.arguments(files, policies, replica.opa_address, replica.sidecar_address),
+            *sidecar.arguments(files, policies, replica.inner_address, replica.sidecar_address),
             f"{flags.KUBECONFIG}={kubeconfig}",
             *([f"{flags.OPA_PROGRAM}={program}"] if settings.placement_policies else []),
             *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
@@ -380,7 +376,7 @@ class EmbeddedCluster(RememberingCluster):
 
     def _serve_in_python(self, replica: Replica, policies: PolicySet, progress: Progress) -> None:
         kubeconfig, server = self.path / "opa.kubeconfig", self.sidecar
-        address = replica.opa_address
+        address = replica.address
         argv = [
             *server.command(),
             *server.arguments(replica.files, policies, address, address),
@@ -399,33 +395,13 @@ class EmbeddedCluster(RememberingCluster):
             deadline=server.liveness.startup,
         )
 
-    def _serve_proxy(self, replica: Replica, progress: Progress, *, reviews: bool) -> None:
-        program = toolchain.ensure([toolchain.PROXY], progress)[toolchain.PROXY]
-        argv = [
-            str(program),
-            *containers.proxy_arguments(
-                replica.files,
-                replica.opa_address,
-                replica.proxy_address,
-                replica.sidecar_address if reviews else None,
-            ),
-        ]
-        ready, probe = (
-            replica.opa_url(containers.PROXY_LIVENESS.path),
-            replica.probe(containers.PROXY_LIVENESS),
-        )
-        environment = containers.PROXY_ENVIRONMENT
-        self._run(
-            replica.proxy, argv, progress, env=environment, ready=ready, ca=replica.ca, probe=probe
-        )
-
     def _certificate_servers(self) -> list[str]:
         """The flags that name the servers which present the certificate, as there are no pods
         to list.
         """
         replicas = self._replicas()
         return [
-            f"{flags.OPAS}={','.join(replica.proxy_address for replica in replicas)}",
+            f"{flags.OPAS}={','.join(replica.address for replica in replicas)}",
             f"{flags.SIDECARS}={','.join(replica.sidecar_address for replica in replicas)}",
         ]
 

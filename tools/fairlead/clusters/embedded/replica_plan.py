@@ -1,4 +1,4 @@
-"""Plans OPA's replicas: the names, addresses, files and probes of each OPA, proxy and sidecar.
+"""Plans OPA's replicas: the names, addresses, files and probes of each OPA and sidecar.
 cluster.py starts them."""
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ from fairlead.deployment import sidecars
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import containers
 
-KINDS = ("opa", "proxy", "sidecar")
+KINDS = ("opa", "sidecar")
 """The kinds of server of each replica."""
 BALANCER = "balancer"
 
 
 @dataclass(frozen=True)
 class Replica:
-    """What a pod would hold: the names and addresses of an OPA, its proxy and its sidecar, and the
-    files of the Secrets.
+    """What a pod would hold: the names and addresses of an OPA and its sidecar, and the files
+    of the Secrets.
 
     `other_sidecars` are the names that sidecars of other kinds would have in its place.
     """
 
     opa: str
-    proxy: str
     sidecar: str
     other_sidecars: list[str]
-    opa_address: str
-    proxy_address: str
+    address: str
+    inner_address: str
     sidecar_address: str
     files: containers.Files
 
@@ -41,13 +40,13 @@ class Replica:
         return Path(self.files.ca)
 
     def opa_url(self, path: str = "") -> str:
-        """The URL at which others reach OPA: that of its proxy."""
-        return f"https://{self.proxy_address}{path}"
+        """The URL at which everyone but the sidecar reaches OPA."""
+        return f"https://{self.address}{path}"
 
     def probe(self, liveness: containers.Liveness) -> Probe:
         """The probe that a kubelet would use."""
         address = {
-            containers.OPA_PORT: self.proxy_address,
+            containers.OPA_PORT: self.address,
             containers.SYNC_PORT: self.sidecar_address,
         }[liveness.port]
         return probe(f"https://{address}{liveness.path}", liveness)
@@ -67,42 +66,39 @@ def probe(url: str, liveness: containers.Liveness) -> Probe:
 def planned(sidecar: Sidecar, free_ports: Sequence[int]) -> dict[str, Any]:
     """A plan for as many replicas as there are ports for: one for the balancer, three for each.
 
-    {"sidecar": its kind, "ports": [[OPA, sidecar], ...], "proxies": [port, ...], "balancer": port,
-    or None for a single replica}
+    {"sidecar": its kind, "ports": [[OPA, the same on loopback, sidecar], ...], "balancer": port, or
+    None for a single replica}
     """
     before, *free = free_ports
     return {
         "sidecar": sidecar.name,
-        "ports": list(zip(free[::3], free[1::3], strict=True)),
-        "proxies": free[2::3],
+        "ports": list(zip(free[::3], free[1::3], free[2::3], strict=True)),
         BALANCER: before if len(free) > 3 else None,
     }
 
 
 def of(plan: Mapping[str, Any], sidecar: Sidecar, mounted: Path) -> list[Replica]:
     """The replicas of a plan, with this kind of sidecar; `mounted` is the folder of their files."""
-    opa_ports = plan["ports"]
     return [
         Replica(
             f"opa{suffix}",
-            f"proxy{suffix}",
             f"{sidecar.name}{suffix}",
             [f"{name}{suffix}" for name in sidecars.BESIDE_OPA if name != sidecar.name],
-            f"{ports.HOST}:{opa_port}",
-            f"{ports.HOST}:{proxy_port}",
+            f"{ports.HOST}:{port}",
+            f"{ports.HOST}:{inner_port}",
             f"{ports.HOST}:{sidecar_port}",
             _files(mounted / f"opa{suffix}"),
         )
-        for suffix, (opa_port, sidecar_port), proxy_port in zip(
-            _suffixes(len(opa_ports)), opa_ports, plan["proxies"], strict=True
+        for suffix, (port, inner_port, sidecar_port) in zip(
+            _suffixes(len(plan["ports"])), plan["ports"], strict=True
         )
     ]
 
 
 def in_place_of_opa(port: int, mounted: Path) -> Replica:
-    """The one server that takes the place of OPA, its proxy and its sidecar."""
+    """The one server that takes the place of OPA and its sidecar."""
     name, address = sidecars.SERVE.name, f"{ports.HOST}:{port}"
-    return Replica(name, name, name, [], address, address, address, _files(mounted / name))
+    return Replica(name, name, [], address, address, address, _files(mounted / name))
 
 
 def _files(folder: Path) -> containers.Files:

@@ -17,24 +17,24 @@ from fairlead.programs.toolchain import sources as module_sources
 from fairlead.programs.toolchain.installed import find
 from fairlead.programs.toolchain.newest import Pin, older
 from fairlead.programs.toolchain.programs import (
+    FAIRLEAD_OPA,
     KUSTOMIZE,
     MATCHER,
     NAMES,
     OWN,
     PEERS,
-    PROXY,
     Program,
     select,
 )
 from fairlead.programs.toolchain.recipe import Recipe, of
 
 __all__ = [
+    "FAIRLEAD_OPA",
     "KUSTOMIZE",
     "MATCHER",
     "NAMES",
     "OWN",
     "PEERS",
-    "PROXY",
     "Pin",
     "ProgramState",
     "cached",

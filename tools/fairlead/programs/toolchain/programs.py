@@ -37,8 +37,8 @@ def own(name: str, folder: str) -> Program:
     return Program(name, module, ".", ("--version",), f"{name} {{version}}", own=folder)
 
 
-PROXY = "fairlead-proxy"
-"""The proxy before OPA (tools/proxy)."""
+FAIRLEAD_OPA = "fairlead-opa"
+"""OPA with the plugin that answers API servers (tools/plugin)."""
 MATCHER = "fairlead-matcher"
 """What says which webhooks API servers call and what policies decide (tools/matcher)."""
 
@@ -84,7 +84,7 @@ PROGRAMS = (
         "Version: v{version}",
         peer=True,
     ),
-    own(PROXY, "tools/proxy"),
+    own(FAIRLEAD_OPA, "tools/plugin"),
     own(MATCHER, "tools/matcher"),
 )
 NAMES = tuple(program.name for program in PROGRAMS)

@@ -47,13 +47,13 @@ def test_another_pin_is_another_key(world: World, name: str) -> None:
 
 
 def test_another_source_of_a_program_of_ours_is_another_key(world: World) -> None:
-    before = recipe.load("proxy")
+    before = recipe.load("plugin")
     assert before.version == fairlead.__version__
-    sources = world.checkout / "tools" / "proxy"
+    sources = world.checkout / "tools" / "plugin"
     (sources / "further_test.go").write_text("package main\n")
-    assert recipe.load("proxy").key == before.key
+    assert recipe.load("plugin").key == before.key
     (sources / "further.go").write_text("package main\n")
-    assert recipe.load("proxy").key != before.key
+    assert recipe.load("plugin").key != before.key
 
 
 def test_another_module_of_a_program_of_ours_is_another_key(world: World) -> None:

@@ -1,6 +1,6 @@
 package main
 
-// This file reads the certificate to serve with, and the CAs of OPA, again when their files change.
+// This file reads the certificate to serve with, and the CAs of the sidecar, again when their files change.
 
 import (
 	"crypto/tls"
@@ -71,8 +71,7 @@ func shown(certificate, key string) *kept[*tls.Certificate] {
 	}, certificate, key)
 }
 
-// trusted is how to connect to OPA and the sidecar: the CAs that verify them, and the sessions to resume. A resumed
-// session is not verified again, so new CAs come with an empty cache.
+// trusted is how to connect to the sidecar: the CAs that verify it.
 func trusted(file string) *kept[*tls.Config] {
 	return newKept(func() (*tls.Config, error) {
 		text, err := os.ReadFile(file)
@@ -83,24 +82,8 @@ func trusted(file string) *kept[*tls.Config] {
 		if !pool.AppendCertsFromPEM(text) {
 			return nil, errors.New("it holds no certificate")
 		}
-		sessions := tls.NewLRUClientSessionCache(2) // OPA's and the sidecar's
-		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ClientSessionCache: sessions}, nil
+		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 	}, file)
-}
-
-// sessionsOf are the sessions with one address. TLS itself looks sessions up by the host alone, which OPA and the
-// sidecar share.
-type sessionsOf struct {
-	tls.ClientSessionCache
-	address string
-}
-
-func (s sessionsOf) Get(string) (*tls.ClientSessionState, bool) {
-	return s.ClientSessionCache.Get(s.address)
-}
-
-func (s sessionsOf) Put(_ string, session *tls.ClientSessionState) {
-	s.ClientSessionCache.Put(s.address, session)
 }
 
 func serverTLS(certificate *kept[*tls.Certificate]) *tls.Config {

@@ -1,4 +1,4 @@
-"""The proxy: it limits what OPA has to read, and addresses take turns."""
+"""OPA's plugin: it limits what OPA has to read, and addresses take turns."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def send(
 
 
 def with_labels(text: str) -> bytes:
-    """The sample review with these labels, as JSON. It is of a kind whose values the proxy does not
-    count: it would leave out a pod of so many.
+    """The sample review with these labels, as JSON. It is of a kind whose values are not
+    counted: a pod of so many would be left out.
     """
     review = json.loads(json.dumps(REVIEW))
     review["request"]["kind"] = {"group": "", "version": "v1", "kind": "ConfigMap"}
@@ -137,7 +137,7 @@ def test_yaml_that_calls_itself_json_is_read_as_json(server: OpaServer) -> None:
 def test_the_largest_reviews_of_a_crowd_fit_opas_memory_and_delay_no_other_address(
     server: OpaServer, unit: str
 ) -> None:
-    """16 of the largest reviews that the proxy accepts, at once; each alone costs OPA about 130 MB.
+    """16 of the largest reviews that are accepted, at once; each alone costs OPA about 130 MB.
     `make fuzz` checks how long others wait.
 
     How long others wait is for `make fuzz` to judge.
@@ -219,22 +219,22 @@ def test_one_address_cannot_take_all_connections(
                 where = (address.hostname or "", address.port or 0)
                 held.enter_context(socket.create_connection(where, 60, (ATTACKER, 0)))
         assert placed(server)
-    assert memory.peak(cluster.servers()["proxy"]["pid"]) < containers.PROXY_MEMORY
+    assert memory.peak(cluster.servers()["opa"]["pid"]) < containers.OPA_MEMORY
 
 
 def test_a_body_for_another_path_is_read_from_those_alone_whom_the_guard_lets_in(
     server: OpaServer, token: str
 ) -> None:
-    head = b"PUT /v1/data/proxied HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n%b\r\n"
+    head = b"PUT /v1/data/limited HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n%b\r\n"
     for credentials in (b"", b"Authorization: Bearer wrong\r\n"):
         with connected(server, ATTACKER) as connection:
             connection.sendall(head % credentials)  # and nothing of the body
             assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
     bearer = {"Authorization": f"Bearer {token}"}
-    assert send(server, BYSTANDER, b'{"a": 1}', "PUT", "/v1/data/proxied", **bearer)[0] == 204
-    status, body = send(server, BYSTANDER, b'{"input": {}}', "POST", "/v1/data/proxied", **bearer)
+    assert send(server, BYSTANDER, b'{"a": 1}', "PUT", "/v1/data/limited", **bearer)[0] == 204
+    status, body = send(server, BYSTANDER, b'{"input": {}}', "POST", "/v1/data/limited", **bearer)
     assert (status, json.loads(body)["result"]) == (200, {"a": 1})
-    assert send(server, BYSTANDER, b"", "DELETE", "/v1/data/proxied", **bearer)[0] == 204
+    assert send(server, BYSTANDER, b"", "DELETE", "/v1/data/limited", **bearer)[0] == 204
 
 
 def test_what_is_refused_is_logged_with_who_it_was(
@@ -244,7 +244,7 @@ def test_what_is_refused_is_logged_with_who_it_was(
         send(server, "127.0.0.77", b"", path="/", **{"Content-Length": "4000000"})
     lines = [
         line
-        for line in "".join(cluster.logs("proxy", 1_000, False)).splitlines()
+        for line in "".join(cluster.logs("opa", 1_000, False)).splitlines()
         if "127.0.0.77" in line
     ]
     assert 1 <= len(lines) <= 4, "a flood of requests is not a flood of lines"
@@ -270,7 +270,7 @@ def test_connections_to_an_opa_that_ended_are_closed(
     until(lambda: _placed(server), what="it answers again")
 
 
-def test_a_proxy_that_hangs_or_ends_is_started_again(
+def test_an_opa_that_hangs_or_ends_is_started_again(
     cluster: EmbeddedCluster,
     server: OpaServer,
     objects: clients.Objects,
@@ -279,17 +279,17 @@ def test_a_proxy_that_hangs_or_ends_is_started_again(
 ) -> None:
     at = namespace(agentpool="pool1")
     for number in (signal.SIGKILL, signal.SIGSTOP):
-        before = cluster.servers()["proxy"]["pid"]
+        before = cluster.servers()["opa"]["pid"]
         assert before
         os.kill(before, number)
         again = functools.partial(_replaced, cluster, before)
-        until(again, what="the proxy runs again")
+        until(again, what="OPA runs again")
         until(lambda: _placed(server), what="it answers again")
     assert objects.create(pod(at))["spec"]["nodeSelector"] == {"agentpool": "pool1"}
 
 
 def _replaced(cluster: EmbeddedCluster, before: int) -> bool:
-    return cluster.servers()["proxy"]["pid"] not in (before, None)
+    return cluster.servers()["opa"]["pid"] not in (before, None)
 
 
 def _placed(server: OpaServer) -> bool:

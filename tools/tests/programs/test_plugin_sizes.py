@@ -1,4 +1,4 @@
-"""OPA's proxy counts the values of an object as review_limits.py does."""
+"""OPA's plugin counts the values of an object as review_limits.py does."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def objects(draw: random.Random) -> Iterator[tuple[str, Any]]:
         yield kind, value
 
 
-def test_the_proxy_counts_as_the_shapes_say(tmp_path: Path) -> None:
+def test_the_plugin_counts_as_the_shapes_say(tmp_path: Path) -> None:
     drawn = list(objects(random.Random(7)))  # noqa: S311 - the same each time
     file = tmp_path / "objects"
     file.write_text("".join(f"{kind} {json.dumps(value)}\n" for kind, value in drawn))
-    toolchain = golang.provide(recipe.load("proxy").go, Progress(), Event())
+    toolchain = golang.provide(recipe.load("plugin").go, Progress(), Event())
     done = subprocess.run(
         [toolchain.path, "test", "-trimpath", "-v", "-count=1", "-run=TestSizesOfTheFile", "."],
-        cwd=paths.root() / "tools" / "proxy",
+        cwd=paths.root() / "tools" / "plugin",
         env={**toolchain.environment(tmp_path), "FAIRLEAD_OBJECTS": str(file)},
         capture_output=True,
         text=True,

@@ -1,3 +1,0 @@
-module fairlead/proxy
-
-go 1.26.0
