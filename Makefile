@@ -141,7 +141,7 @@ kind-stop: $(READY) ## remove it
 	$(FAIRLEAD) down --cluster kind $(ARGS)
 
 .PHONY: image docker-e2e
-image: $(READY) ## build the image of the sidecar and of OPA's proxy
+image: $(READY) ## build the image of OPA and its sidecar
 	$(FAIRLEAD) image $(ARGS)
 
 docker-e2e: $(READY) ## run the end-to-end tests in the devcontainer's image: FAIRLEAD_CLUSTER=kind (default) or embedded

@@ -217,7 +217,7 @@ def test_many_policies_at_once_that_are_hard_to_compile_leave_the_sidecar_alone(
         ({}, b'{"apiVersion": "admission.k8s.io/v1", "request": {"uid": "u"}}', 200),
     ],
 )
-def test_whoever_reaches_the_proxy_cannot_send_what_takes_too_much(
+def test_whoever_reaches_the_plugin_cannot_send_what_takes_too_much(
     two: EmbeddedCluster, headers: dict[str, str], body: bytes, status: int
 ) -> None:
     (opa, *_) = two.opas()

@@ -180,7 +180,7 @@ func FuzzReduced(f *testing.F) {
 	})
 }
 
-// TestSizesOfTheFile writes the sizes of the objects in a file of lines `group/Kind object`: test_proxy_sizes.py compares
+// TestSizesOfTheFile writes the sizes of the objects in a file of lines `group/Kind object`: test_plugin_sizes.py compares
 // them with those that review_limits.py counts.
 func TestSizesOfTheFile(t *testing.T) {
 	text, err := os.ReadFile(os.Getenv("FAIRLEAD_OBJECTS"))

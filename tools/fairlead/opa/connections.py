@@ -17,8 +17,8 @@ from fairlead.common.errors import UsageError
 from fairlead.opa import errors
 from fairlead.opa.errors import OpaRefused, OpaUnavailable
 
-_BY_PROXY = "refused_by_proxy: "
-"""The code of what OPA's proxy answers itself, before its message."""
+_BY_PLUGIN = "refused_by_fairlead: "
+"""The code of what the plugin of fairlead-opa answers itself, before its message."""
 
 
 class Connection:
@@ -182,4 +182,4 @@ def _message(answer: requests.Response) -> str:
     except (ValueError, RecursionError):
         error = None
     text = errors.describe(error) if isinstance(error, dict) else answer.text
-    return text.removeprefix(_BY_PROXY)[:500]
+    return text.removeprefix(_BY_PLUGIN)[:500]

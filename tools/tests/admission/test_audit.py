@@ -349,7 +349,7 @@ TOO_LARGE = [pod(**LARGE), workload("DaemonSet", {"template": {"spec": LARGE}})]
 
 
 @pytest.mark.parametrize("stored", TOO_LARGE)
-def test_an_object_that_is_too_large_is_refused_as_behind_opas_proxy(
+def test_an_object_that_is_too_large_is_refused_as_by_opas_plugin(
     stored: dict[str, Any],
 ) -> None:
     review = admission_reviews.build({**stored, "metadata": {"namespace": "payments"}})

@@ -276,7 +276,7 @@ def test_errors_and_garbage_make_an_opa_unavailable(status: int, body: str) -> N
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ('{"code": "refused_by_proxy", "message": "OPA is starting"}', "OPA is starting"),
+        ('{"code": "refused_by_fairlead", "message": "OPA is starting"}', "OPA is starting"),
         ('{"code": "internal_error", "message": "no room"}', "internal_error: no room"),
         ("busy", "busy"),
         ("[1]", "[1]"),

@@ -19,7 +19,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import InputError, UsageError
 from fairlead.deployment.names import PART_OF
 from fairlead.kube import resources
-from fairlead.kube.clients import MOST
+from fairlead.kube.api_requests import MOST
 from fairlead.placement import decisions, host_inputs, karmada, karmada_apply
 from fairlead.placement.decisions import Result
 from fairlead.placement.host_inputs import HostInputs
