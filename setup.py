@@ -21,7 +21,7 @@ INCLUDED = (
     "policies",
     "testdata",
     "tools/matcher",
-    "tools/proxy",
+    "tools/plugin",
     "tools/schemas",
     "tools/templates",
     "tools/toolchain",

@@ -126,7 +126,7 @@ class KindCluster(RemoteCluster):
         if policy == "Always":
             return
         docker.available()
-        containers = ("opa",) if self.sidecar.engine == OPA_ENGINE else ()
+        containers = ("opa", "keeper") if self.sidecar.engine == OPA_ENGINE else ()
         fields = dict.fromkeys(IMAGES[container] for container in (*containers, self.sidecar.name))
         variables = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
         for image, variable in variables.items():

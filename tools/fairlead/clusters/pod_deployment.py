@@ -23,6 +23,7 @@ IMAGES = {
     "kube-mgmt": "kube_mgmt",
     "sync": "fairlead",
     "serve": "fairlead",
+    "keeper": "fairlead",
     "controller": "fairlead",
     "ends": "fairlead",
 }  # container -> field of Images
