@@ -38,13 +38,15 @@ def test_data_that_opa_rejects_are_a_problem_with_the_reason(
 ) -> None:
     with applied(objects, [config_map("teams", DATA_LABEL, {"teams.yaml": "a: 1"})]):
         (sentence,) = until(
-            lambda: [each for each in problems(cluster, "data of teams") if "JSON" in each],
+            lambda: (
+                [each for each in problems(cluster, "data of teams") if "error" in each] or None
+            ),
             what="the status of the data is an error",
         )
-        assert sentence.startswith(
-            "data of teams are not loaded (error: fairlead/teams/teams.yaml:1: invalid_json: "
-        ), sentence
-        assert "data has to be JSON, whatever the key ends with" in sentence
+        assert sentence.startswith("data of teams are not loaded (error: "), sentence
+        if cluster.sidecar.name == "sync":
+            assert "fairlead/teams/teams.yaml:1: invalid_json: " in sentence
+            assert "data has to be JSON, whatever the key ends with" in sentence
         text = CliRunner().invoke(command, ["--name", cluster.name], catch_exceptions=False).output
         assert "data of teams are not loaded" in " ".join(text.split())
 
@@ -58,10 +60,11 @@ def test_a_library_that_was_deleted_while_others_use_it_is_a_problem(
         assert problems(cluster, "z-lib") == []
         objects.delete("v1", "ConfigMap", "z-lib", NAMESPACE)
         (sentence,) = until(
-            lambda: problems(cluster, "z-lib/zlib.rego was deleted"), what="the status names it"
+            lambda: problems(cluster, "z-lib/zlib.rego was deleted") or None,
+            what="the status names it",
         )
         assert "because fairlead/a-user/a.rego uses it" in sentence
-        (orphan,) = status.status(cluster)["orphans"]
+        (orphan,) = (each for each in status.status(cluster)["orphans"] if "z-lib" in str(each))
         assert (orphan["module"], orphan["usedBy"]) == (
             "fairlead/z-lib/zlib.rego",
             ["fairlead/a-user/a.rego"],

@@ -63,7 +63,8 @@ class WebhookEngine:
                 cluster.configure(policies)
                 with WebhookMarker(api).placed() as in_force:
                     knows = cluster.namespaces_known(policies)
-                    scene = Scene(api, in_force, engine_knows=knows)
+                    looks_up = cluster.cluster.sidecar.look_up
+                    scene = Scene(api, in_force, engine_knows=knows, looks_up=looks_up)
                     for case in group:
                         yield case, scene.decide(case)
 

@@ -30,10 +30,16 @@ Knows = Callable[[str, Mapping[str, str]], bool]
 class Namespaces:
     """Creates, changes and removes namespaces as cases say."""
 
-    def __init__(self, api: Objects, marker: Marker, engine_knows: Knows) -> None:
+    def __init__(
+        self, api: Objects, marker: Marker, engine_knows: Knows, *, looks_up: bool = True
+    ) -> None:
+        """An engine that `looks_up` what it does not know decides about a new namespace at once.
+        One that does not asks to retry, until it knows.
+        """
         self._api = api
         self._marker = marker
         self._engine_knows = engine_knows
+        self._looks_up = looks_up
         self._settled: dict[str, dict[str, str]] = {}
         self._patience = _DEADLINE
 
@@ -48,6 +54,8 @@ class Namespaces:
             self.remove(namespace.name)
             if namespace.state == "new":
                 self.label(namespace.name, namespace.labels)
+                if not self._looks_up:
+                    self._wait_until_known(namespace.name, namespace.labels)
             return
         self.label(namespace.name, namespace.labels)
         self._wait_until_known(namespace.name, namespace.labels)

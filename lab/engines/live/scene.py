@@ -46,7 +46,7 @@ class _Gone(Exception):
 
 class Scene:
     """An API server in which the intents are in force. `engine_knows` says whether the engine
-    itself knows the labels of a namespace.
+    itself knows the labels of a namespace, `looks_up` whether it looks up those that it does not.
     """
 
     def __init__(
@@ -55,9 +55,10 @@ class Scene:
         marker: Marker,
         *,
         engine_knows: Knows = lambda _name, _labels: True,
+        looks_up: bool = True,
     ) -> None:
         self._api = api
-        self._namespaces = Namespaces(api, marker, engine_knows)
+        self._namespaces = Namespaces(api, marker, engine_knows, looks_up=looks_up)
 
     def decide(self, case: Case, groups: Sequence[str] = ()) -> Outcome:
         """The outcome of `case`; its user is also in these `groups`. Only the case's namespace

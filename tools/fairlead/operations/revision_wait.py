@@ -20,9 +20,9 @@ from fairlead.operations.deployed_state import Served
 from fairlead.policy import bundles
 from fairlead.policy.revision import MAIN, fingerprint, switches
 
-_DEADLINE = 60.0
+_DEADLINE = 180.0
 """Seconds within which every OPA serves a revision. It takes three, and many more where OPA gets
-little of a processor."""
+little of a processor: kube-mgmt has it compile all policies for each that it loads."""
 _STUCK = 15.0
 """Seconds for which another policy may hold on to a module that has to go."""
 _UNLOADED = 10.0
