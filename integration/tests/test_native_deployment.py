@@ -20,6 +20,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.engines.cel import specialised
 from fairlead.engines.live import marker
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
-# With these, policies have parameters: they are too large to stand in the expressions.
 POOLS = Settings.model_validate({"pools": {"pool1": {}, "pool2": {}}})
 LIMITS = "intents:\n  replica-limits:\n    parameters:\n      ranges: [{min_replicas: 3}]\n"
 
@@ -53,6 +53,12 @@ def restored(native: EmbeddedCluster) -> Iterator[None]:
     """The default settings are deployed again after the test."""
     yield
     deploy.deploy(native, PolicySet.load(Settings()), engine="cel", progress=QUIET)
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters are too large to stand in a policy, and so have an object."""
+    monkeypatch.setattr(specialised, "LARGEST", 0)
 
 
 @pytest.fixture
@@ -114,7 +120,7 @@ def test_what_others_change_is_told_and_restored(objects: clients.Objects, fairl
     assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
 
 
-@pytest.mark.usefixtures("restored")
+@pytest.mark.usefixtures("restored", "no_room")
 def test_a_policy_that_has_lost_its_parameters_refuses(
     native: EmbeddedCluster, objects: clients.Objects
 ) -> None:
@@ -159,7 +165,7 @@ def test_a_push_and_a_rollback_leave_no_pod_unplaced(
     assert problems(fairlead) == []
 
 
-@pytest.mark.usefixtures("restored")
+@pytest.mark.usefixtures("restored", "no_room")
 def test_instances_come_and_go_with_their_objects(
     native: EmbeddedCluster, objects: clients.Objects
 ) -> None:
@@ -222,7 +228,7 @@ def test_mistakes_change_nothing(objects: clients.Objects, fairlead: Run, tmp_pa
     assert objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) == before
 
 
-@pytest.mark.usefixtures("restored")
+@pytest.mark.usefixtures("restored", "no_room")
 def test_a_tenant_changes_no_parameters_and_no_record(
     native: EmbeddedCluster, objects: clients.Objects
 ) -> None:

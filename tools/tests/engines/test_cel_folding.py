@@ -79,6 +79,11 @@ FOLDED = [
         "object.metadata.name == '' ? params.limit : 'x'",
         "object.metadata.name == '' ? dyn(3) : 'x'",
     ),
+    ("params.pools[object.metadata.name == 'web' ? 'gpu' : 'cpu'].size", "dyn(2)"),
+    ("{'a': {'b': 1}, 'c': {'b': 2}}[object.metadata.name == 'web' ? 'a' : 'c'].b", None),
+    ("has((object.metadata.name == 'a' ? {'b': 1} : {'b': 2, 'c': 3}).b)", "true"),
+    ("has((object.metadata.name == 'a' ? {'b': 1} : {'b': 2, 'c': 3}).c)", None),
+    ("object.spec.containers.map(c, dyn({'c': 1})[c.name])", None),
     # operators
     ("!(object.metadata.name == 'a')", "object.metadata.name != 'a'"),
     ("!!has(object.spec.x)", "has(object.spec.x)"),

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from fairlead import engines
 from fairlead.cli.operations import render
 from fairlead.common.errors import UsageError
-from fairlead.engines.cel import literals
+from fairlead.engines.cel import literals, specialised
 from fairlead.engines.cel import manifests as cel_manifests
 from fairlead.engines.kyverno import manifests
 from fairlead.policy import new_policy
@@ -55,8 +55,12 @@ def test_what_refuses_comes_before_what_changes() -> None:
     assert set(kinds) == {"ValidatingPolicy", "MutatingPolicy"}
 
 
-def test_policies_say_the_same_as_the_admission_policies_of_the_engine_cel() -> None:
+@pytest.mark.parametrize("largest", [0, specialised.LARGEST])
+def test_policies_say_the_same_as_the_admission_policies_of_the_engine_cel(
+    largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """But for the parameters, which stand in the policy, and what only Kyverno has."""
+    monkeypatch.setattr(specialised, "LARGEST", largest)
     settings = Settings.model_validate({"intents": {"replica-limits": LIMITS}, "contact": "us"})
     active = PolicySet.load(settings).active
     for native, own in zip(
@@ -96,14 +100,13 @@ def test_policies_say_the_same_as_the_admission_policies_of_the_engine_cel() -> 
             assert len(others - variables_of_mutations) <= 2
 
 
-def test_parameters_stand_in_the_policy() -> None:
+def test_large_parameters_stand_in_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialised, "LARGEST", 0)
     policy, *_ = rendered()
     first, *others = policy["spec"]["variables"]
     assert first == {
         "name": "fairlead_parameters",
-        "expression": "dyn({'autoscalers': dyn(false), "
-        "'ranges': dyn([dyn({'max_replicas': 10, 'min_replicas': 3}), "
-        "dyn({'max_replicas': 0, 'min_replicas': 0})])})",
+        "expression": literals.value({"autoscalers": False, "ranges": RANGES}),
     }
     reading = [each for each in others if "params" in each["expression"]]
     assert reading

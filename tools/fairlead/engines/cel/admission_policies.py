@@ -82,7 +82,13 @@ def of(
     If changes are not `repeated` after other webhooks, the policies refuse what those undo. Raises
     UsageError if they cannot.
     """
-    return list(_Instance(instance, definition, settings, values, repeated).policies())
+    try:
+        return list(_Instance(instance, definition, settings, values, repeated).policies())
+    except RecursionError as error:
+        raise UsageError(
+            f"intents.{instance.name}: an expression in its {definitions.FILE} has too many parts: "
+            "divide it into variables"
+        ) from error
 
 
 def parameters(

@@ -19,7 +19,10 @@ FILE = Path("engines") / "cel.yaml"
 
 
 def _parsed(text: str) -> str:
-    expressions.parse(text)
+    try:
+        expressions.parse(text)
+    except RecursionError as error:
+        raise ValueError("it has too many parts within parts: use variables") from error
     return text
 
 

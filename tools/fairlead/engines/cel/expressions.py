@@ -130,7 +130,7 @@ class _Parser:
         if level > len(BINARY):
             return self._unary()
         node = self._binary(level + 1)
-        while self._tokens[self._next][0] != "string" and self._text in BINARY[level - 1]:
+        while self._text in BINARY[level - 1]:
             sign = self._pop()
             node = Node(sign, None, (node, self._binary(level + 1)))
         return node

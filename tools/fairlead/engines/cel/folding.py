@@ -58,6 +58,7 @@ class Folding:
         self._known = known
         self._variables = variables
         self._true: _Assumed = {}
+        self._known_alternatives: dict[Node, list[Node]] = {}
         for condition in known.conditions:
             self._true = {**self._true, **dict(self._implied(self.fold(condition), True))}
 
@@ -70,6 +71,14 @@ class Folding:
             folded = self._operation(self._with_folded_parts(node, assumed))
         value = self._known.values.get(folded, folded)
         return literal(assumed[value]) if value in assumed else value
+
+    def parameter(self, node: Node) -> Node | None:
+        """The list or the map that a part of the parameters is, such as `params.a.b`; None if the
+        node is something else.
+        """
+        is_path = node == _PARAMETERS or (node.kind in (".", "[") and node.names == {"params"})
+        seen = self._seen(node) if is_path else node
+        return dyn(seen) if is_path and seen != node else None
 
     def _logic(self, node: Node, assumed: _Assumed) -> Node:
         condition = self.fold(node.args[0], assumed)
@@ -101,7 +110,7 @@ class Folding:
         names = macros.bound(node)
         if names & _GLOBAL:
             return node
-        if node.kind == "call" and node.value == "has":  # the field itself may be missing
+        if _asks_for_field(node):
             (part,) = node.args
             return node.having((part.having((self.fold(part.args[0], assumed),)),))
         within = {key: value for key, value in assumed.items() if not names & key.names}
@@ -156,26 +165,31 @@ class Folding:
             return variable if variable is not None and values.is_small(variable) else node
         if operand == NONE:
             return NONE
-        definition, is_optional = self._definition(operand), node.kind.endswith("?")
-        if (value := values.held(definition)) is not None:
-            definition, is_optional = self._definition(value), True
-        seen = undyn(definition)
-        part = values.part(seen, node.args[1] if node.kind[0] == "[" else literal(node.value))
+        value = values.held(operand)
+        is_optional = node.kind.endswith("?") or value is not None
+        part = self._part(value or operand, _key(node))
         if part is None or (part == NONE and not is_optional):
             return node
-        if not (definition == operand or values.is_small(part)):
-            return node
-        if part != NONE and seen != definition:
-            part = dyn(part)
         return values.some(part) if is_optional and part != NONE else part
+
+    def _part(self, of: Node, key: Node) -> Node | None:
+        """The part of something, if it may stand for it; NONE if there is none."""
+        if (part := values.part(of, key)) is not None:
+            return part
+        part, *others = {values.part(each, key) for each in self._alternatives(of)}
+        if others or part is None or part == NONE:
+            return None if others else part
+        return dyn(part) if values.is_small(part) else None
 
     def _call(self, node: Node) -> Node:
         operand = undyn(node.args[0]) if len(node.args) == 1 else node
         if node.value == "size":
             return self._size(operand, node)
-        if node.value == "has":
-            part = values.part(self._seen(operand.args[0]), literal(operand.value))
-            return node if part is None else literal(part != NONE)
+        if _asks_for_field(node):
+            of, key = operand.args[0], literal(operand.value)
+            parts = [values.part(each, key) for each in self._alternatives(of)]
+            is_there = {part != NONE for part in parts}
+            return node if None in parts or len(is_there) > 1 else literal(*is_there)
         if node.value == "string" and operand.kind == "literal":
             return literal(str(operand.value[1])) if operand.value[0] in ("str", "int") else node
         return dyn(operand) if node.value == "dyn" else node
@@ -196,11 +210,13 @@ class Folding:
             result = _OF_TEXTS[node.value](*texts)
             return node if result is None else literal(result)
         items = values.items(seen)
-        if items == [] and node.value in _OF_NOTHING:
+        if items == () and node.value in _OF_NOTHING:
             return _OF_NOTHING[node.value]
         if items and len(items) == 1:
             return self._of_one_item(node, items[0])
-        return self._filter(node) if node.value == "filter" else node
+        if node.value in ("all", "exists") and args[-1] == literal(node.value == "all"):
+            return args[-1]
+        return self._filter(node) if node.value == "filter" and len(args) == 2 else node
 
     def _of_one_item(self, node: Node, item: Node) -> Node:
         """What a method gives for a list with one element or a map with one key."""
@@ -239,25 +255,40 @@ class Folding:
         return node.having((operand.having(tuple(kept)), name, condition))
 
     def _seen(self, node: Node) -> Node:
-        return undyn(self._definition(node))
+        """The only list or map that a node can be, or the node."""
+        alternatives = self._alternatives(node)
+        return alternatives[0] if len(alternatives) == 1 else undyn(node)
 
-    def _definition(self, node: Node) -> Node:
-        """The list or the map that a variable or a part of the parameters is, or the node."""
-        if node.kind == "." and node.args[0] == _VARIABLES:
-            variable = self._variables.get(node.value, node)
-            return variable if undyn(variable).kind in ("list", "map") else node
-        return self._parameter(node) or node
+    def _alternatives(self, node: Node) -> list[Node]:
+        """The lists and maps of which a node is one, by variables and parameters; or the node."""
+        if node not in self._known_alternatives:
+            self._known_alternatives[node] = self._found_alternatives(undyn(node))
+        return self._known_alternatives[node]
 
-    def _parameter(self, node: Node) -> Node | None:
-        """What the parameters or a part of them are; None if the node is something else."""
+    def _found_alternatives(self, node: Node) -> list[Node]:
         if node == _PARAMETERS:
-            return self._known.parameters
-        if node.kind not in (".", "[") or "params" not in node.args[0].names:
-            return None
-        outer = self._parameter(node.args[0])
-        key = node.args[1] if node.kind == "[" else literal(node.value)
-        part = values.part(undyn(outer), key) if outer is not None else None
-        return None if part == NONE else part
+            return [undyn(self._known.parameters)]
+        if node.kind == "?:":
+            return [each for arg in node.args[1:] for each in self._alternatives(arg)]
+        if node.kind not in (".", "["):
+            return [node]
+        if node.args[0] == _VARIABLES:
+            found = self._alternatives(self._variables.get(node.value, node.args[0]))
+        else:
+            outer = self._alternatives(node.args[0])
+            found = [part for each in outer for part in values.parts(each, _key(node)) or [node]]
+        is_known = found and all(each.kind in ("list", "map") for each in found)
+        return found if is_known else [node]
+
+
+def _asks_for_field(node: Node) -> bool:
+    """Whether it is `has(a.b)`, of which only `a` is a value."""
+    return node.kind == "call" and node.value == "has" and node.args[0].kind == "."
+
+
+def _key(node: Node) -> Node:
+    """The key of a field or an element."""
+    return node.args[1] if node.kind[0] == "[" else literal(node.value)
 
 
 def _of_optional(node: Node, optional: Node, value: Node) -> Node:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+
 from fairlead.engines.cel.expressions import Node, literal, parse
 from fairlead.engines.cel.literals import dyn, undyn
 
@@ -69,23 +72,42 @@ def held(node: Node) -> Node | None:
     return node.args[1] if is_some else None
 
 
-def items(node: Node) -> list[Node] | None:
+@functools.lru_cache(maxsize=10_000)
+def items(node: Node) -> tuple[Node, ...] | None:
     """The elements of a list or the keys of a map; None if they are not known."""
     if node.kind not in ("list", "map") or any(arg.kind == "optional" for arg in node.args):
         return None
-    return [bare(item) for item in (node.args[::2] if node.kind == "map" else node.args)]
+    return tuple(map(bare, node.args[::2] if node.kind == "map" else node.args))
 
 
 def part(of: Node, key: Node) -> Node | None:
     """The part of a list or of a map; NONE if it has none, and None if that is not known."""
-    keys, wanted, key = items(of), text(key), undyn(key)
-    if keys is None or key.kind != "literal":
+    if of.kind == "map":
+        entries = _entries(of)
+        return entries.get(key, NONE) if entries is not None and text(key) is not None else None
+    elements, index = items(of), undyn(key)
+    if elements is None or index.kind != "literal" or index.value[0] != "int":
         return None
-    if of.kind == "list" and key.value[0] == "int":
-        return of.args[key.value[1]] if 0 <= key.value[1] < len(keys) else NONE
-    if of.kind == "list" or wanted is None or any(text(other) is None for other in keys):
+    return of.args[index.value[1]] if 0 <= index.value[1] < len(elements) else NONE
+
+
+@functools.lru_cache(maxsize=10_000)
+def _entries(of: Node) -> Mapping[Node, Node] | None:
+    """The values of a map by their keys; None unless these are texts that are always the same."""
+    keys = items(of)
+    if keys is None or any(text(key) is None for key in keys):
         return None
-    return of.args[2 * keys.index(key) + 1] if key in keys else NONE
+    return dict(zip(keys, of.args[1::2], strict=True))
+
+
+def parts(of: Node, key: Node) -> list[Node]:
+    """The parts of a list or of a map that can have this key; none if that is not known."""
+    if items(of) is None:
+        return []
+    if undyn(key).kind == "literal":
+        found = part(of, key)
+        return [] if found is None or found == NONE else [undyn(found)]
+    return [*map(undyn, of.args[1::2] if of.kind == "map" else of.args)]
 
 
 def of_one_type(before: Node, args: tuple[Node, ...]) -> tuple[Node, ...]:
