@@ -48,7 +48,7 @@ def test_a_wrong_comparison_is_found_and_shown_as_a_case(
     folder = tmp_path / "policies"
     shutil.copytree(policy_files.builtin(), folder)
     definition = folder / "node_pool" / "engines" / "cel.yaml"
-    right = "variables.pool != '' && (variables.anyPool"
+    right = "variables.pool != '' && (variables.createsPods"
     assert right in definition.read_text()
     definition.write_text(definition.read_text().replace(right, right.replace("!=", "==")))
     policies = PolicySet.load(Settings(), folder)

@@ -20,6 +20,7 @@ from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.engines.cel import specialised
 from fairlead.engines.live import marker
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.embedded("it has no OPA")
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress()
+POOLS = Settings.model_validate({"pools": {"pool1": {}, "pool2": {}}})
 LIMITS = "intents:\n  replica-limits:\n    parameters:\n      ranges: [{min_replicas: 3}]\n"
 
 
@@ -51,6 +53,12 @@ def restored(native: EmbeddedCluster) -> Iterator[None]:
     """The default settings are deployed again after the test."""
     yield
     deploy.deploy(native, PolicySet.load(Settings()), engine="cel", progress=QUIET)
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters are too large to stand in a policy, and so have an object."""
+    monkeypatch.setattr(specialised, "LARGEST", 0)
 
 
 @pytest.fixture
@@ -100,10 +108,10 @@ def test_what_others_change_is_told_and_restored(objects: clients.Objects, fairl
     few = {"matchResources": {"objectSelector": {"matchLabels": {"a": "b"}}}}
     objects.merge(mutating, {"spec": few})
     objects.delete(ADMISSION, "ValidatingAdmissionPolicyBinding", name)
-    reference = mutating["spec"]["paramRef"]["name"]
-    objects.delete("policy.fairlead.dev/v1", "NodePool", reference)
+    policy = mutating["spec"]["policyName"]
+    objects.delete(ADMISSION, "MutatingAdmissionPolicy", policy)
     shown = "\n".join(problems(fairlead))
-    assert f"NodePool {reference} is missing" in shown
+    assert f"MutatingAdmissionPolicy {policy} is missing" in shown
     assert f"ValidatingAdmissionPolicyBinding {name} is missing" in shown
     assert f"MutatingAdmissionPolicyBinding {name} is not what" in shown
     restored = fairlead("deploy")
@@ -112,8 +120,12 @@ def test_what_others_change_is_told_and_restored(objects: clients.Objects, fairl
     assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
 
 
-@pytest.mark.usefixtures("restored")
-def test_a_policy_without_parameters_refuses(objects: clients.Objects) -> None:
+@pytest.mark.usefixtures("restored", "no_room")
+def test_a_policy_that_has_lost_its_parameters_refuses(
+    native: EmbeddedCluster, objects: clients.Objects
+) -> None:
+    deploy.deploy(native, PolicySet.load(POOLS), progress=QUIET)
+    assert selector(objects, pod("mapped")) == {"agentpool": "pool1"}
     binding = objects.get(ADMISSION, "ValidatingAdmissionPolicyBinding", "fairlead.node-pool")
     assert binding
     objects.delete("policy.fairlead.dev/v1", "NodePool", binding["spec"]["paramRef"]["name"])
@@ -153,7 +165,7 @@ def test_a_push_and_a_rollback_leave_no_pod_unplaced(
     assert problems(fairlead) == []
 
 
-@pytest.mark.usefixtures("restored")
+@pytest.mark.usefixtures("restored", "no_room")
 def test_instances_come_and_go_with_their_objects(
     native: EmbeddedCluster, objects: clients.Objects
 ) -> None:
@@ -167,9 +179,10 @@ def test_instances_come_and_go_with_their_objects(
     }
     metadata = {"name": "two", "namespace": "free"}
     two = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
-    limits = {"ranges": [{"min_replicas": 3}]}
+    limits = {"ranges": [{"min_replicas": 3}, {"max_replicas": 0}]}
     settings = Settings.model_validate({"intents": {"replica-limits": {"parameters": limits}}})
     deploy.deploy(native, PolicySet.load(settings), progress=QUIET)
+    assert objects.list("policy.fairlead.dev/v1", "ReplicaLimits", None)
     with pytest.raises(Refused, match="replicas 2 is not"):
         objects.apply(two, dry_run=True)
     for _ in range(2):  # what the revision before needs is deleted by the deployment after the next
@@ -179,7 +192,7 @@ def test_instances_come_and_go_with_their_objects(
         names = [each["metadata"]["name"] for each in objects.list(ADMISSION, kind, None)]
         assert not [name for name in names if "replica-limits" in name]
     definitions = objects.list("apiextensions.k8s.io/v1", "CustomResourceDefinition", None)
-    assert [each["metadata"]["name"] for each in definitions] == ["nodepool.policy.fairlead.dev"]
+    assert definitions == []
 
 
 @pytest.mark.usefixtures("restored")
@@ -215,10 +228,12 @@ def test_mistakes_change_nothing(objects: clients.Objects, fairlead: Run, tmp_pa
     assert objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) == before
 
 
+@pytest.mark.usefixtures("restored", "no_room")
 def test_a_tenant_changes_no_parameters_and_no_record(
     native: EmbeddedCluster, objects: clients.Objects
 ) -> None:
     """Not even one whom RBAC allows everything but to administer Fairlead."""
+    deploy.deploy(native, PolicySet.load(POOLS), progress=QUIET)
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "careless"}}
     groups = ["", "policy.fairlead.dev", "apiextensions.k8s.io", "rbac.authorization.k8s.io"]
     rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]

@@ -33,6 +33,7 @@ NO_POLICY_SECOND = "no policy, second API server"
 EMPTIEST = "emptiest OPA webhook"
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _BOTH = ("Mutating", "Validating")
+HANDWRITTEN = paths.root() / "bench" / "peers" / "handwritten.yaml"
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,12 @@ def _cel(ground: Ground, label: str) -> None:
         else:  # parameters, whose resource is named in the singular
             path = f"/apis/{manifest['apiVersion']}/{manifest['kind'].lower()}"
             create(ground.api, path, manifest)
+
+
+def _handwritten(ground: Ground, label: str) -> None:
+    """Policies of bench/peers, which name the label."""
+    for manifest in yaml.safe_load_all(HANDWRITTEN.read_text()):
+        ground.create(manifest)
 
 
 def _python(ground: Ground, label: str) -> None:
@@ -211,6 +218,7 @@ PEERS = (
         second=True,
         annotations={"scheduler.alpha.kubernetes.io/node-selector": f"agentpool={POOL}"},
     ),
+    Peer("handwritten CEL", "other", _handwritten),
     Peer("plain OPA look-up", "other", _opa("look_up", "Mutating")),
     Peer("classic OPA policy", "other", _opa("classic", "Mutating")),
     Peer("Gatekeeper", "other", _gatekeeper, program=gatekeeper.PROGRAM),

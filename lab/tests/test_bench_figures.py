@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from told_warnings import Warnings
 
 from fairlead.common import paths
 from fairlead.common.progress import Progress
+from fairlead.engines.base import Decision
+from fairlead.engines.cel import offline
+from fairlead.kube import admission_reviews
 from fairlead.opa import cli
 from lab.bench import figures, picture, processes, runs
-from lab.bench.ground import SETTINGS
-from lab.bench.peers import NO_POLICY, PEERS, WITH_KUBE_MGMT
+from lab.bench.ground import POOL, SETTINGS
+from lab.bench.peers import HANDWRITTEN, NO_POLICY, PEERS, WITH_KUBE_MGMT
 
 
 def test_a_ratio_is_to_the_floor_of_the_same_round() -> None:
@@ -111,6 +115,35 @@ def test_a_full_run_has_kube_mgmt_where_there_is_one(
 
 def test_the_policies_of_peers_are_formatted() -> None:
     assert cli.fmt(paths.root() / "bench" / "peers", Progress()) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "allowed"),
+    [
+        ({}, True),
+        ({"nodeSelector": {"agentpool": "pool1"}}, True),
+        ({"nodeSelector": {"agentpool": "pool2"}}, False),
+        ({"nodeSelector": {"disk": "ssd"}}, False),
+        ({"nodeName": "node-1"}, False),
+    ],
+)
+def test_the_handwritten_policies_place_pods(spec: dict[str, Any], allowed: bool) -> None:
+    (peer,) = (peer for peer in PEERS if peer.name == "handwritten CEL")
+    objects = list(yaml.safe_load_all(HANDWRITTEN.read_text()))
+    container = {"name": "c", "image": "nginx"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [container], **spec},
+    }
+    review = admission_reviews.build(pod, namespace=peer.namespace)
+    labels = {peer.namespace: {peer.label: POOL}}
+    (decided,) = offline.decide(objects, [review], labels, progress=Progress())
+    assert isinstance(decided, Decision)
+    assert decided.allowed == allowed
+    if allowed:
+        assert decided.object["spec"]["nodeSelector"] == {"agentpool": POOL}
 
 
 def rows() -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ admission policies of API servers (manifests.py), or those of Kyverno."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,8 +11,10 @@ from typing import Any, TypeVar
 from fairlead.common.errors import UsageError
 from fairlead.deployment import webhooks
 from fairlead.engines.cel import definition as definitions
-from fairlead.engines.cel import literals
+from fairlead.engines.cel import literals, specialised
 from fairlead.engines.cel.definition import Definition, Mutation, Validation, Variable
+from fairlead.engines.cel.expressions import parse
+from fairlead.engines.cel.folding import Known
 from fairlead.kube import pod_templates
 from fairlead.policy.instances import Instance
 from fairlead.policy.requests import Request
@@ -21,8 +22,6 @@ from fairlead.settings.models import Settings
 
 _LONGEST = 4096
 """Characters of a message, as in main.rego. An API server drops one with more than 5 KiB."""
-_READ = re.compile(r"\bvariables\s*\.\s*\??\s*([A-Za-z_]\w*)")
-"""A variable that an expression reads."""
 _NAME = Variable(
     name="objectName",
     expression=(
@@ -40,6 +39,7 @@ _WARN = ("Warn",)
 _WARN_AND_AUDIT = ("Warn", "Audit")
 
 _Part = TypeVar("_Part", Validation, Mutation)
+_Spec = tuple[str, tuple[str, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,33 @@ class Policy:
         """Whether the policy changes objects; otherwise it refuses them or warns."""
         return not self.actions
 
+    @property
+    def reads_parameters(self) -> bool:
+        """Whether its expressions read `params`, because they are too large to stand in them."""
+        spec = {key: value for key, value in self.spec.items() if key != "matchConditions"}
+        return any("params" in parse(text).names for text in _expressions(spec))
+
 
 def of(
-    instance: Instance, definition: Definition, settings: Settings, *, repeated: bool = True
+    instance: Instance,
+    definition: Definition,
+    settings: Settings,
+    values: Mapping[str, Any],
+    *,
+    repeated: bool = True,
 ) -> list[Policy]:
-    """The policies of an instance, in order.
+    """The policies of an instance, in order. `values` are its `parameters`.
 
     If changes are not `repeated` after other webhooks, the policies refuse what those undo. Raises
     UsageError if they cannot.
     """
-    return list(_Instance(instance, definition, settings, repeated).policies())
+    try:
+        return list(_Instance(instance, definition, settings, values, repeated).policies())
+    except RecursionError as error:
+        raise UsageError(
+            f"intents.{instance.name}: an expression in its {definitions.FILE} has too many parts: "
+            "divide it into variables"
+        ) from error
 
 
 def parameters(
@@ -104,29 +121,42 @@ class _Instance:
     instance: Instance
     definition: Definition
     settings: Settings
+    values: Mapping[str, Any]
     repeated: bool
 
     def policies(self) -> Iterator[Policy]:
         warns = self.settings.mode(self.instance.name) == "warn"
         for request in self.instance.requests:
             name = ".".join(filter(None, ("fairlead", self.instance.name, request.name)))
-            matched = self._matched(request)
             timeout = request.timeout_seconds or self.settings.timeout_seconds
-            mutations = self._mutations(request)
-            if mutations and "mutating" in request.webhooks:
-                spec = {**matched, **self._mutating(mutations, request)}
-                yield Policy(name, (), timeout, spec)
-            refusing = [] if request.failure_policy == "Ignore" else self._refusing(request)
-            if refusing:
-                policy = "Ignore" if warns else self._failure_policy(request)
-                spec = {**matched, **self._validating(refusing, policy)}
-                yield Policy(name, _WARN_AND_AUDIT if warns else _DENY, timeout, spec)
-            if warnings := [
-                *_about(request, self.definition.warnings),
-                *self._about_templates(request),
-            ]:
-                spec = {**matched, **self._validating(warnings, "Ignore")}
-                yield Policy(f"{name}.warnings", _WARN, timeout, spec)
+            matched = self._matched(request)
+            for suffix, actions, spec in self._specs(request, self._known(request), warns=warns):
+                yield Policy(f"{name}{suffix}", actions, timeout, {**matched, **spec})
+
+    def _known(self, request: Request) -> Known:
+        part = "its parameters"
+        try:
+            parameters = literals.tree(self.values)
+            part = "a condition of its requests"
+            return specialised.known(request, parameters)
+        except ValueError as error:
+            raise UsageError(
+                f"intents.{self.instance.name}: {part} cannot be written in CEL: {error}"
+            ) from error
+
+    def _specs(self, request: Request, known: Known, *, warns: bool) -> Iterator[_Spec]:
+        """Of each policy about a request, the end of its name, its actions, and its own fields."""
+        failure_policy = self._failure_policy(request)
+        mutations = self._mutations(request) if "mutating" in request.webhooks else ()
+        if spec := self._mutating(mutations, known):
+            yield "", (), {"failurePolicy": failure_policy, **spec}
+        refusing = () if request.failure_policy == "Ignore" else self._refusing(request)
+        if spec := self._validating(refusing, known):
+            actions = _WARN_AND_AUDIT if warns else _DENY
+            yield "", actions, {"failurePolicy": "Ignore" if warns else failure_policy, **spec}
+        warnings = [*_about(request, self.definition.warnings), *self._about_templates(request)]
+        if spec := self._validating(warnings, known):
+            yield ".warnings", _WARN, {"failurePolicy": "Ignore", **spec}
 
     def _matched(self, request: Request) -> dict[str, Any]:
         matched = {
@@ -142,20 +172,20 @@ class _Instance:
     def _mutations(self, request: Request) -> list[Mutation]:
         return _about(request, self.definition.mutations)
 
-    def _mutating(self, mutations: Sequence[Mutation], request: Request) -> dict[str, Any]:
+    def _mutating(self, mutations: Sequence[Mutation], known: Known) -> dict[str, Any]:
+        """The fields of a policy that changes objects; none if it would change nothing."""
         fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
-        return {
-            "failurePolicy": self._failure_policy(request),
-            "reinvocationPolicy": "IfNeeded",
-            "variables": self._variables([part.expression for part in mutations]),
-            "mutations": [
-                {
-                    "patchType": mutation.patch_type,
-                    fields[mutation.patch_type]: {"expression": mutation.expression},
-                }
-                for mutation in mutations
-            ],
-        }
+        variables, expressions = self._specialised([part.expression for part in mutations], known)
+        changes = [
+            {
+                "patchType": mutation.patch_type,
+                fields[mutation.patch_type]: {"expression": expression},
+            }
+            for mutation, expression in zip(mutations, expressions, strict=True)
+            if expression != "[]"
+        ]
+        fixed = {"reinvocationPolicy": "IfNeeded", "variables": variables, "mutations": changes}
+        return fixed if changes else {}
 
     def _refusing(self, request: Request) -> list[Validation]:
         checks = not self.repeated and {"mutating", "validating"} <= {*request.webhooks}
@@ -198,26 +228,32 @@ class _Instance:
             ),
         )
 
-    def _validating(self, validations: Sequence[Validation], policy: str) -> dict[str, Any]:
-        """A policy that says why each validation is false; a refusal has only the first reason."""
-        reasons = [
-            {"name": f"fairlead_reason_{number}", "expression": _message(validation)}
-            for number, validation in enumerate(validations)
+    def _validating(self, validations: Sequence[Validation], known: Known) -> dict[str, Any]:
+        """The fields of a policy that says why each validation is false, of which a refusal has
+        only the first reason; none if all are always true.
+        """
+        conditions = self._specialised([each.expression for each in validations], known)[1]
+        checked = [
+            each
+            for each, condition in zip(validations, conditions, strict=True)
+            if condition != "true"
         ]
-        expressions = [validation.expression for validation in validations]
-        expressions += [reason["expression"] for reason in reasons]
-        return {
-            "failurePolicy": policy,
-            "variables": [*self._variables(expressions), *reasons],
+        reasons = {
+            f"fairlead_reason_{number}": _message(each) for number, each in enumerate(checked)
+        }
+        texts = [self._text(f"variables.{reason}") for reason in reasons]
+        variables, expressions = self._specialised(
+            [*(each.expression for each in checked), *texts], known, reasons
+        )
+        count = len(checked)
+        spec = {
+            "variables": variables,
             "validations": [
-                {
-                    "expression": validation.expression,
-                    "reason": "Forbidden",
-                    "messageExpression": self._text(f"variables.{reason['name']}"),
-                }
-                for validation, reason in zip(validations, reasons, strict=True)
+                {"expression": condition, "reason": "Forbidden", "messageExpression": text}
+                for condition, text in zip(expressions[:count], expressions[count:], strict=True)
             ],
         }
+        return spec if checked else {}
 
     def _text(self, reason: str) -> str:
         """A reason as main.rego has it: cut if it is too long, and with whom to ask."""
@@ -227,20 +263,29 @@ class _Instance:
         )
         return cut + (f" + {literals.text(contact)}" if contact else "")
 
-    def _variables(self, expressions: Sequence[str]) -> list[dict[str, Any]]:
-        """The variables that the expressions read, directly or not. For each request, an API server
-        prepares all variables of a policy, those that nothing reads as well.
-        """
-        names = {name for expression in expressions for name in _READ.findall(expression)}
-        variables: list[dict[str, Any]] = []
-        for variable in reversed([_NAME, *self.definition.variables]):
-            if variable.name in names:
-                names |= {*_READ.findall(variable.expression)}
-                variables.insert(0, variable.model_dump())
-        return variables
+    def _specialised(
+        self, expressions: Sequence[str], known: Known, last: Mapping[str, str] | None = None
+    ) -> tuple[list[dict[str, str]], list[str]]:
+        """The variables and the expressions of a policy. The variables `last` read all others."""
+        variables = {each.name: each.expression for each in [_NAME, *self.definition.variables]}
+        needed, written = specialised.specialised({**variables, **(last or {})}, expressions, known)
+        return [{"name": name, "expression": text} for name, text in needed.items()], written
 
     def _failure_policy(self, request: Request) -> str:
         return request.failure_policy or self.settings.failure_policy
+
+
+def _expressions(part: Any) -> Iterator[str]:
+    """The expressions in a part of a spec."""
+    if isinstance(part, list):
+        for item in part:
+            yield from _expressions(item)
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            if key in ("expression", "messageExpression"):
+                yield value
+            else:
+                yield from _expressions(value)
 
 
 def _about(request: Request, parts: Sequence[_Part]) -> list[_Part]:

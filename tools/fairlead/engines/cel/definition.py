@@ -5,23 +5,36 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fairlead.common import mistakes, yaml_files
 from fairlead.common.errors import InputError
+from fairlead.engines.cel import expressions
 from fairlead.policy.intents import Intent
 from fairlead.settings.strict import Strict
 
 FILE = Path("engines") / "cel.yaml"
 
 
+def _parsed(text: str) -> str:
+    try:
+        expressions.parse(text)
+    except RecursionError as error:
+        raise ValueError("it has too many parts within parts: use variables") from error
+    return text
+
+
+Expression = Annotated[str, Field(min_length=1), AfterValidator(_parsed)]
+"""An expression in CEL."""
+
+
 class Variable(Strict):
     """A variable, which later expressions may use as `variables.NAME`."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    expression: str = Field(min_length=1)
+    expression: Expression
 
 
 class _Part(Strict):
@@ -39,8 +52,8 @@ class _Part(Strict):
 class Validation(_Part):
     """An expression that has to be true, and the message if it is not."""
 
-    expression: str = Field(min_length=1)
-    message_expression: str | None = Field(None, min_length=1)
+    expression: Expression
+    message_expression: Expression | None = None
     message: str | None = Field(None, min_length=1)
 
     @model_validator(mode="after")
@@ -58,8 +71,8 @@ class Mutation(_Part):
     """
 
     patch_type: Literal["JSONPatch", "ApplyConfiguration"]
-    expression: str = Field(min_length=1)
-    done: str | None = Field(None, min_length=1)
+    expression: Expression
+    done: Expression | None = None
 
 
 class Inexpressible(Strict):
@@ -85,7 +98,7 @@ class Definition(Strict):
     variables: list[Variable] = []
     validations: list[Validation] = []
     warnings: list[Validation] = []
-    refused_pods: str | None = Field(None, min_length=1)
+    refused_pods: Expression | None = None
     mutations: list[Mutation] = []
     inexpressible: list[Inexpressible] = []
 

@@ -105,16 +105,18 @@ class _Instance:
     read: Mapping[str, Any]
 
     def rendered(self) -> Rendered:
-        definition = _definition_of(self.instance.intent, self.definition)
         values = admission_policies.parameters(self.instance, self.definition, self.read)
+        policies = admission_policies.of(self.instance, self.definition, self.settings, values)
+        definition = None
+        if any(policy.reads_parameters for policy in policies):
+            definition = _definition_of(self.instance.intent, self.definition)
         parts = [
-            (_kind_of(policy), policy.name, _actions(policy), spec)
-            for policy in admission_policies.of(self.instance, self.definition, self.settings)
-            for spec in (self._spec(policy, parametrised=definition is not None),)
+            (_kind_of(policy), policy.name, _actions(policy), self._spec(policy))
+            for policy in policies
         ]
         content = json.dumps([definition, values, parts], sort_keys=True)
         revision = digest(content.encode())[:12]
-        parameters = None
+        parameters, reference = None, {}
         if definition is not None:
             parameters = {
                 "apiVersion": f"{PARAMETERS_GROUP}/{VERSION}",
@@ -122,23 +124,20 @@ class _Instance:
                 "metadata": self._metadata(f"fairlead.{self.instance.name}.{revision}"),
                 **values,
             }
-        reference = parameters and {
-            "paramRef": {
-                "name": parameters["metadata"]["name"],
-                "parameterNotFoundAction": "Deny",
-            }
-        }
+            name = parameters["metadata"]["name"]
+            reference = {"paramRef": {"name": name, "parameterNotFoundAction": "Deny"}}
         policies_, bindings = [], []
         for kind, base, actions, spec in parts:
             name = f"{base}.{revision}"
             policies_.append(_object(kind, self._metadata(name), spec))
-            binding_spec = {"policyName": name, **(reference or {}), **actions}
+            named = reference if "paramKind" in spec else {}
+            binding_spec = {"policyName": name, **named, **actions}
             bindings.append(_object(f"{kind}Binding", self._metadata(base), binding_spec))
         return Rendered(definition, parameters, policies_, bindings)
 
-    def _spec(self, policy: Policy, *, parametrised: bool) -> dict[str, Any]:
+    def _spec(self, policy: Policy) -> dict[str, Any]:
         kind = {"apiVersion": f"{PARAMETERS_GROUP}/{VERSION}", "kind": _kind(self.instance.intent)}
-        return {**({"paramKind": kind} if parametrised else {}), **policy.spec}
+        return {**({"paramKind": kind} if policy.reads_parameters else {}), **policy.spec}
 
     def _metadata(self, name: str) -> dict[str, Any]:
         labels = ownership.labels({INTENT_LABEL: self.instance.name})

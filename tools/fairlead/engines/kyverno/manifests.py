@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.common.errors import UsageError
 from fairlead.deployment import ownership
 from fairlead.deployment.names import INTENT_LABEL
 from fairlead.engines.cel import admission_policies, literals
@@ -24,7 +23,6 @@ VALIDATING = "ValidatingPolicy"
 
 _PARAMETERS = "fairlead_parameters"
 _READS = re.compile(r"\bparams\b")
-_UNWRITABLE = "intents.{}: its parameters cannot be written in CEL: {}"
 
 
 def render(active: Sequence[Instance], settings: Settings) -> list[list[dict[str, Any]]]:
@@ -39,14 +37,8 @@ def render(active: Sequence[Instance], settings: Settings) -> list[list[dict[str
         if definition is None:
             continue
         values = admission_policies.parameters(instance, definition, document)
-        try:
-            literal = literals.value(values) if values else None
-        except ValueError as error:
-            raise UsageError(_UNWRITABLE.format(instance.name, error)) from error
-        specs = [
-            _manifest(policy, instance.name, literal)
-            for policy in admission_policies.of(instance, definition, settings, repeated=False)
-        ]
+        policies = admission_policies.of(instance, definition, settings, values, repeated=False)
+        specs = [_manifest(policy, instance.name, values) for policy in policies]
         rendered.append(sorted(specs, key=lambda spec: spec["kind"] == MUTATING))
     return rendered
 
@@ -56,9 +48,9 @@ def path(policy: Mapping[str, Any]) -> str:
     return f"/apis/{VERSION}/{admission_reviews.plural(policy['kind'])}"
 
 
-def _manifest(policy: Policy, instance: str, parameters: str | None) -> dict[str, Any]:
+def _manifest(policy: Policy, instance: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     spec = {
-        **_with_parameters(policy.spec, parameters),
+        **(_with_parameters(policy.spec, parameters) if policy.reads_parameters else policy.spec),
         # The reports controller would evaluate it without a request.
         "evaluation": {"background": {"enabled": False}},
         # Kyverno writes rules of its own for the templates of pods.
@@ -78,14 +70,12 @@ def _manifest(policy: Policy, instance: str, parameters: str | None) -> dict[str
     }
 
 
-def _with_parameters(spec: Mapping[str, Any], literal: str | None) -> dict[str, Any]:
+def _with_parameters(spec: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The spec with the parameters as its first variable."""
-    if literal is None:
-        return dict(spec)
     bound_spec: dict[str, Any] = _bound(
         {key: spec[key] for key in spec if key != "matchConditions"}
     )
-    variable = {"name": _PARAMETERS, "expression": literal}
+    variable = {"name": _PARAMETERS, "expression": literals.value(parameters)}
     return {**spec, **bound_spec, "variables": [variable, *bound_spec["variables"]]}
 
 
