@@ -46,7 +46,7 @@ class BrokenPolicies(UsageError):
 
 def describe(error: Any) -> str:
     """One line for each error in OPA's error object, as `opa check` prints it: file and row, code,
-    message.
+    message. The code of a Status, by which the plugin refuses a review, is a number and left out.
     """
     if isinstance(error, list):
         return "\n".join(describe(part) for part in error)
@@ -60,5 +60,6 @@ def describe(error: Any) -> str:
             location = f"{file}:{row}"
         case _:
             location = ""
+    code = error.get("code")
     message = str(error.get("message") or "no reason given")
-    return ": ".join(filter(None, (location, error.get("code"), message)))
+    return ": ".join(filter(None, (location, code if isinstance(code, str) else "", message)))

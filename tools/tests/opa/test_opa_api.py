@@ -278,6 +278,7 @@ def test_errors_and_garbage_make_an_opa_unavailable(status: int, body: str) -> N
     [
         ('{"code": "refused_by_fairlead", "message": "OPA is starting"}', "OPA is starting"),
         ('{"code": "internal_error", "message": "no room"}', "internal_error: no room"),
+        ('{"kind": "Status", "code": 503, "message": "OPA is starting"}', "OPA is starting"),
         ("busy", "busy"),
         ("[1]", "[1]"),
     ],
