@@ -29,7 +29,7 @@ from fairlead.admission.audit import (
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.progress import Progress
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.kube.api_paths import path_of
 from fairlead.kube.clients import Objects
 from fairlead.kube.responses import Response
@@ -285,7 +285,7 @@ def test_people_see_violations_first_and_counts_at_the_end(
 def test_an_audit_reads_page_by_page(
     bare: EmbeddedCluster, audited: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "PAGE", 2)
+    monkeypatch.setattr(api_requests, "PAGE", 2)
     assert audit.audit(bare, PolicySet.load(Settings()), progress=QUIET) == audited
 
 
