@@ -197,7 +197,7 @@ def test_fairlead_logs_finds_decisions_by_uid_namespace_and_object(
     head, *lines = fairlead(*logs(cluster, f"--namespace={at}")).stdout.splitlines()
     assert head.split() == ["TIME", "USER", "REQUEST", "VERDICT", "REASON"]
     rows = [re.split(r" {2,}", line) for line in lines]
-    assert ["placed", "pool1"] in [row[3:] for row in rows]
+    assert ["placed", "pool1; added"] in [row[3:] for row in rows]
     (refusal,) = (line for line in lines if "  refused  " in line)
     for part in ("Z  fairlead-admin  ", f"CREATE of Pod {at}/web  ", 'pool "pool1"'):
         assert part in refusal
