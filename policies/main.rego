@@ -15,37 +15,19 @@ import data.settings
 # METADATA
 # description: The AdmissionReview that answers the request.
 # entrypoint: true
-main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": object.remove(
-	{
-		"uid": input.request.uid,
-		"allowed": true,
-		"patchType": "JSONPatch",
-		"patch": base64.encode(json.marshal(decision.patch)),
-		"auditAnnotations": {intent: audit, "decisionUID": input.request.uid},
-	},
-	absent,
-)} if {
-	# One intent alone has a say, and objects to nothing, as about nearly all requests. All of it stands in one body, because
-	# each rule and function costs 20 to 40 allocations: together they are 390 fewer.
-	review.readable
-	settings.exempt
-	count(scope.candidates) == 1
-	some intent in scope.concerned
-	decision := intents.decisions[intent]
-	count(decision.deny) == 0
-	count(decision.warn) == 0
-	count(decision.patch) < 2
-	audit := intents.audits[intent]
-	count(audit) <= 256 # so that nothing has to be cut
-	absent := array.concat(
-		["auditAnnotations" | audit == ""],
-		[field | count(decision.patch) == 0; some field in ["patchType", "patch"]],
-	)
-} else := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": general_response} if _decisions
+main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": object.union_n([_answer, _warned, _audited])} if _decisions
 
-# METADATA
-# description: The response to any request, by rules that also merge what several intents say.
-general_response := object.union_n([{"uid": review.uid, "allowed": count(_denials) == 0}, _patched, _warned, _audited, _status])
+_answer := _refused if count(_denials) > 0
+
+else := {"uid": review.uid, "allowed": true} if _patch == []
+
+else := {"uid": review.uid, "allowed": true, "patchType": "JSONPatch", "patch": base64.encode(json.marshal(_patch))}
+
+_refused := {"uid": review.uid, "allowed": false, "status": {
+	"code": 403,
+	"reason": "Forbidden",
+	"message": concat("", [_cut(concat("; ", sort(_denials))), _contact]),
+}}
 
 # The decisions of the intents that have a say in the request. While the module of one of them is not loaded, this object
 # is undefined, and so is `main`. The API server then refuses the request: a missing policy must not count as consent. None
@@ -53,6 +35,7 @@ general_response := object.union_n([{"uid": review.uid, "allowed": count(_denial
 _decisions := decisions if {
 	review.readable
 	intents.requests
+	settings.enforcement
 	decisions := {intent: decision | some intent in scope.concerned; decision := intents.decisions[intent]; is_object(decision)}
 	count(decisions) == count(scope.concerned)
 } else := {intent: {"deny": {review.too_large}, "patch": [], "warn": set()} | some intent in scope.concerned} if {
@@ -71,38 +54,56 @@ admitted_by_all if {
 }
 
 # No intent applies to a review that cannot be read, so `enforcement: warn` does not admit it.
-_denials := (review.problems | _unclear) | {message |
-	some intent, decision in _decisions
-	some message in decision.deny
-	not _warns(intent)
-} if {
-	settings.enforcement
+_denials contains message if {
+	not review.readable
+	some message in review.problems
 }
 
-_unclear := {sprintf("namespace %q is not known to the policy yet: retry in a moment", [input.request.namespace]) |
+# Nothing is admitted for want of a reason.
+_denials contains "the review cannot be read" if {
+	not review.readable
+	not review.reduced
+	count(review.problems) == 0
+}
+
+_denials contains sprintf("namespace %q is not known to the policy yet: retry in a moment", [input.request.namespace]) if {
 	some intent in scope.unclear
 	not _warns(intent)
 }
 
-# An intent that the settings do not list is enforced. OPA rejects a reference to a key that a constant lacks.
+_denials contains message if {
+	some intent, decision in _decisions
+	some message in decision.deny
+	not _warns(intent)
+}
+
+# An intent that the settings do not list is enforced.
 _warns(intent) if object.get(settings.enforcement, intent, "deny") == "warn"
 
-_warnings := (_refusals - _denials) | {message | some decision in _decisions; some message in decision.warn}
+_warnings contains message if {
+	some decision in _decisions
+	some message in decision.warn
+}
 
-_refusals := {message | some decision in _decisions; some message in decision.deny}
+_warnings contains message if {
+	some decision in _decisions
+	some message in decision.deny
+	not message in _denials
+}
 
-_patch := [operation |
-	count(_denials) == 0
-	some number, proposed in _proposed
-	some operation in _after_others(number, proposed)
+_patch := _operations if count(_decisions) == 1
+
+else := [step |
+	some number, operation in _operations
+	some step in _after_others(number, operation)
 ]
 
-_proposed := [operation | some decision in _decisions; some operation in decision.patch]
+_operations := [operation | some decision in _decisions; some operation in decision.patch]
 
 # Two intents may add a list that the object lacks, and the second list would replace the first: append its items.
 _after_others(number, operation) := [{"op": "add", "path": concat("/", [operation.path, "-"]), "value": item} | some item in operation.value] if {
 	_adds_list(operation)
-	some other in array.slice(_proposed, 0, number)
+	some other in array.slice(_operations, 0, number)
 	_adds_list(other)
 	other.path == operation.path
 } else := [operation]
@@ -112,10 +113,6 @@ _adds_list(operation) if {
 	is_array(operation.value)
 }
 
-_patched := {"patchType": "JSONPatch", "patch": base64.encode(json.marshal(_patch))} if count(_patch) > 0
-
-else := {}
-
 _warned := {"warnings": sort({_cut(message) | some message in _warnings})} if count(_warnings) > 0
 
 else := {}
@@ -123,11 +120,11 @@ else := {}
 # For the API server's audit log and the decision log, by intent: the outcome, a colon, and the details. The uid stands
 # here and not in the message: Kubernetes groups Events and shows conditions by their text, so equal requests get equal
 # texts. It leads from an audit event to the decision log. No intent has this name, because intents have no capitals.
-_audited := {"auditAnnotations": object.union(_annotations, {"decisionUID": review.uid})} if count(_annotations) > 0
+_audited := {"auditAnnotations": object.union(_outcomes, {"decisionUID": review.uid})} if count(_outcomes) > 0
 
 else := {}
 
-_annotations := {intent: _cut(_outcome(intent, decision)) | some intent, decision in _decisions}
+_outcomes := {intent: _cut(text) | some intent, decision in _decisions; text := _outcome(intent, decision)}
 
 _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort(decision.deny))]) if {
 	count(decision.deny) > 0
@@ -138,12 +135,6 @@ _outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort
 	count(_denials) == 0
 	intents.audits[intent] != ""
 }
-
-_status := {"status": {"code": 403, "reason": "Forbidden", "message": concat("", [_reasons, _contact])}} if {
-	count(_denials) > 0
-} else := {}
-
-_reasons := _cut(concat("; ", sort(_denials)))
 
 # Messages quote the request, in which a name, a selector or a list of tolerations can have a megabyte.
 _longest := 4096

@@ -136,6 +136,23 @@ test_there_is_no_answer_without_settings if {
 	not system.main with input as _pod({}) with data.settings as {} with data.kubernetes.namespaces as _namespaces
 }
 
+test_there_is_no_answer_without_intents if {
+	every kind in ["AdmissionReview", "ReducedReview"] {
+		not system.main with input as object.union(_pod({}), {"kind": kind, "apiVersion": _versions[kind]}) with data.intents as {}
+	}
+}
+
+_versions := {"AdmissionReview": "admission.k8s.io/v1", "ReducedReview": "fairlead.dev/v1"}
+
+test_nothing_is_admitted_for_want_of_a_reason if {
+	answer := system.main with input as {} with data.review.problems as set()
+	answer == _answer({"uid": "", "allowed": false, "status": {
+		"code": 403,
+		"reason": "Forbidden",
+		"message": "the review cannot be read",
+	}})
+}
+
 test_an_input_that_is_not_a_review_is_denied if {
 	every review in [
 		null,
@@ -188,13 +205,6 @@ test_the_second_list_that_intents_add_at_one_place_is_appended if {
 		{"op": "add", "path": "/spec/initContainers/-", "value": {"name": "b"}},
 		{"op": "add", "path": "/spec/initContainers/-", "value": {"name": "c"}},
 	]
-}
-
-test_the_short_answer_is_that_of_the_general_rules if {
-	every spec in [{}, {"nodeSelector": {"agentpool": "pool1"}}, {"nodeName": "n1"}] {
-		answer := system.main.response with input as _pod(spec) with data.kubernetes.namespaces as _namespaces
-		answer == system.general_response with input as _pod(spec) with data.kubernetes.namespaces as _namespaces
-	}
 }
 
 test_the_audit_of_two_intents_that_admit_the_request if {

@@ -132,7 +132,7 @@ def test_the_token_is_in_its_secret_and_its_mount_and_nowhere_else(
     assert not [text[:200] for text in everything if token in text]
     assert hashlib.sha256(token.encode()).hexdigest() in str(opa.policies())
     secret = objects.get("v1", "Secret", "opa-token", NAMESPACE) or {}
-    assert set(secret["data"]) == {"token", "authz.rego", "log.rego"}
+    assert set(secret["data"]) == {"token", "authz.rego"}
 
 
 HUGE = {**REVIEW, "padding": "x" * (3 * 1024 * 1024)}

@@ -19,7 +19,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from lab import developers
 from lab.fuzz import ENGINES
 
-_KINDS = ("guard", "reviews", "decision", "log", "engines", "load")
+_KINDS = ("guard", "reviews", "engines", "load")
 
 
 @click.command()
@@ -27,13 +27,13 @@ _KINDS = ("guard", "reviews", "decision", "log", "engines", "load")
     "kinds",
     nargs=-1,
     type=click.Choice(_KINDS),
-    metavar="[guard|reviews|decision|log|engines|load]...",
+    metavar="[guard|reviews|engines|load]...",
 )
 @click.option(
     "--examples",
     type=click.IntRange(1),
     help="Number of examples of each suite.  "
-    "[default: 20,000 requests, 50,000 reviews, 100,000 decisions, 20,000 log entries, "
+    "[default: 20,000 requests, 50,000 reviews, "
     "5,000 comparisons, 200 attacks]",
 )
 @click.option(
@@ -60,9 +60,8 @@ def command(
 ) -> None:
     """Fuzz OPAs that the command starts for itself, as a deployment would.
 
-    There are six suites. `guard` sends requests to OPA's API, `reviews` malformed
-    admission reviews. `decision` compares the short ways of the decision with the general rules,
-    and `log` that of the decision log.
+    There are four suites. `guard` sends requests to OPA's API, `reviews` malformed
+    admission reviews.
     `engines` compares the answers of the policies in Rego with those in Python,
     and asks an API server about every fifth example, which decides by policies in CEL.
     `load` sends huge, deep, compressed and slow requests to an embedded cluster;

@@ -14,7 +14,6 @@ sends:
 - load.py tries to exhaust an OPA or a whole cluster (sites.py) within the limits of the deployment
   (limits.py) by costly requests (load_requests.py), while others send ordinary ones
   (bystanders.py).
-- decision.py and log.py compare short ways of policies with their general rules.
 
 search.py drives hypothesis and keeps the smallest failing example, server.py runs the OPA, and
 client.py sends requests exactly as they are spelt.

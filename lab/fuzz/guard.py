@@ -51,7 +51,7 @@ from lab.fuzz import scoped_requests
 from lab.fuzz.client import Client, Http1, Http2, Response
 from lab.fuzz.guard_requests import READS, Request, plain, requests
 from lab.fuzz.search import Search, Violation, search
-from lab.fuzz.server import AuthzPolicy, Opa, running
+from lab.fuzz.server import CONSOLE, AuthzPolicy, Opa, running
 from lab.fuzz.spellings import decoded_path, plain_spelling
 
 EXAMPLES = 20_000
@@ -108,7 +108,7 @@ def run(
                     "secret": _CANARY,
                 },
                 authz=authz,
-                flags=["--set=decision_logs.console=true", *flags],
+                flags=[*CONSOLE, *flags],
                 http2="plugin" not in name,
                 limited="plugin" in name,
                 environment={"CANARY": _CANARY},

@@ -37,7 +37,7 @@ from lab.fuzz.bystanders import Bystander
 from lab.fuzz.load_requests import Attack, attacks
 from lab.fuzz.review_bodies import NAMESPACES
 from lab.fuzz.search import Search, Violation, search
-from lab.fuzz.server import Opa, running
+from lab.fuzz.server import CONSOLE, Opa, running
 from lab.fuzz.sites import Alone, OnCluster, Site
 
 EXAMPLES = 200
@@ -124,7 +124,7 @@ def on_opa(
             Path(folder),
             bundle=bundle,
             data={"kubernetes/namespaces": known},
-            flags=["--set=decision_logs.console=true", *flags],
+            flags=[*CONSOLE, *flags],
             limited=limited,
             environment=limits.go_environment(settings),
         )

@@ -23,6 +23,11 @@ from fairlead.policy.revision import MAIN
 from fairlead.programs import toolchain
 from fairlead.settings.services import SCOPES
 
+CONSOLE = (
+    "--set=decision_logs.plugin=fairlead",
+    "--set=plugins.fairlead.decision_logs.console=true",
+)
+"""The flags that have decisions logged on the console, as beside kube-mgmt."""
 _DEADLINE = 60.0  # seconds
 AuthzPolicy = Callable[[list[str], ScopedTokens], str]
 """Creates the module system.authz for the valid tokens, and those of each scope."""

@@ -6,48 +6,48 @@ import data.settings
 
 namespace := input.request.namespace
 
-replicated_label := namespaces.replicated(namespace, settings.namespace_label)
+replicated_label := namespaces.replicated(input.request.namespace, settings.namespace_label)
 
 # The namespace's pool label; null if it has none, undefined while it cannot be determined. About a namespace without a
 # pool, API servers ask only if a DaemonSet has what an earlier pool gave it. So if the replicated namespace has no
 # pool, the replica is probably out of date, and the sidecar looks up the label that the API server has now. Without
 # lookups (kube-mgmt), a replicated "no pool" gives no answer to API servers. It does for others, such as `fairlead
 # eval`.
-namespace_label := replicated_label if _pool_replicated
+namespace_label := replicated_label if not replicated_label in {"", null}
 
-else := namespaces.looked_up(namespace, settings.namespace_label) if namespaces.can_look_up
-
-else := replicated_label if {
+else := null if {
+	replicated_label == null
+	settings.default_pool != ""
+} else := namespaces.looked_up(namespace, settings.namespace_label) if {
+	namespaces.can_look_up
+} else := replicated_label if {
 	not namespaces.can_look_up
 	not namespaces.mapped_only
 }
-
-# A helper, because `not` of a call with an undefined argument is undefined.
-_pool_replicated if _pool_of(replicated_label)
 
 # Null, for a namespace without the label, is a known value, too.
 label_known if is_string(namespace_label)
 
 label_known if is_null(namespace_label)
 
-pool_name := _pool_of(namespace_label)
-
-_pool_of(label) := label if not label in {"", null}
-
 # An empty label opts out of the default pool.
-_pool_of(null) := settings.default_pool if settings.default_pool != ""
+pool_name := namespace_label if not namespace_label in {"", null}
+
+else := settings.default_pool if {
+	namespace_label == null
+	settings.default_pool != ""
+}
 
 # The pool label of a Namespace that is itself under review.
 reviewed_label := input.request.object.metadata.labels[settings.namespace_label] if {
 	input.request.object.metadata.labels[settings.namespace_label] != ""
 }
 
-assignment := assignment_of(pool_name)
-
-assignment_of(pool) := {"nodeSelector": {settings.node_label: pool}, "tolerations": []} if count(settings.pools) == 0
+# What the pool gives and allows; undefined without a pool, and for one that is not declared.
+assignment := {"nodeSelector": {settings.node_label: pool_name}, "tolerations": []} if count(settings.pools) == 0
 
 else := declared if {
-	declared := object.get(settings.pools, pool, null)
+	declared := object.get(settings.pools, pool_name, null)
 	declared != null
 }
 

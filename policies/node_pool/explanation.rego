@@ -31,6 +31,7 @@ explanation contains "the update does not change the template: left alone" if {
 }
 
 explanation contains sprintf("node-pool changes only the pods of a %s", [review.kind[1]]) if {
+	readable
 	creates_pods
 	not gets_assignment
 }

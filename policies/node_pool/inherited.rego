@@ -29,14 +29,14 @@ inherited_selector := {key: value |
 inherited_tolerations := {toleration | some toleration in _note.tolerations}
 
 # The nodeSelector that the author set.
-own_selector := object.remove(node_selector, object.keys(inherited_selector)) if _note
+own_selector := node_selector if not note_text
 
-else := node_selector
+else := object.remove(node_selector, object.keys(inherited_selector))
 
 # An inherited toleration keeps its position if the pool still gives it.
-kept_tolerations := [toleration | some toleration in pod_tolerations; not _outdated(toleration)] if _note
+kept_tolerations := pod_tolerations if not note_text
 
-else := pod_tolerations
+else := [toleration | some toleration in pod_tolerations; not _outdated(toleration)]
 
 _outdated(toleration) if {
 	toleration in inherited_tolerations

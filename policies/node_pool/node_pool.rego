@@ -15,9 +15,57 @@ import data.settings
 
 # METADATA
 # description: The decision of this intent - `deny` and `warn` are sets of messages, `patch` is a list of operations.
-decision := data.node_pool.ordinary.decision if data.node_pool.ordinary # by its path: sidecars load that module later
+decision := {"deny": set(), "patch": patch, "warn": set()} if fits
 
 else := {"deny": deny, "patch": patch, "warn": warn}
+
+# Whether the pod, or each pod of the template, may have all that it asks for in its namespace's pool. This alone decides
+# about them. The reasons that follow say what is wrong if it does not hold, and none of them admits anything.
+fits if {
+	creates_pods
+	assignment
+	object.get(pod_spec, "nodeName", null) in {"", null}
+	pod_tolerations
+	_selector_fits
+	_within_limits
+}
+
+fits if {
+	update_matters
+	assignment
+	_stays_in_pool
+	_within_limits
+}
+
+_selector_fits if {
+	settings.pod_selector == "reject"
+	own_selector in [{}, assignment.nodeSelector]
+}
+
+# A gated pod may have tightened its own nodeSelector within the pool (KEP-3838).
+_selector_fits if {
+	loses_last_gate
+	includes(node_selector, assignment.nodeSelector)
+}
+
+_selector_fits if {
+	settings.pod_selector == "merge"
+	count(_conflicts) == 0
+}
+
+_within_limits if {
+	not assignment.allowedNodeSelector
+	not assignment.allowedTolerations
+}
+
+_within_limits if {
+	count(foreign_selector) == 0
+	count(foreign_tolerations) == 0
+}
+
+_stays_in_pool if not selector_changed
+
+_stays_in_pool if includes(node_selector, assignment.nodeSelector)
 
 # METADATA
 # description: The reasons why the request is refused.
@@ -29,6 +77,7 @@ deny contains message if {
 
 deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in a moment", [subject, namespace]) if {
 	gets_assignment
+	readable
 	applies
 	not label_known
 	not pool_withdrawn
@@ -36,14 +85,14 @@ deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in
 
 deny contains message if {
 	pod_specs.is_pod
-	some message in _refusals
+	some message in _reasons
 }
 
 # METADATA
 # description: The warnings that the user sees if the request is admitted.
 warn contains templates.warning("node-pool", message) if {
 	pod_specs.is_template
-	some message in _refusals
+	some message in _reasons
 }
 
 warn contains sprintf(
@@ -67,8 +116,7 @@ else := []
 placed if {
 	gets_assignment
 	creates_pods
-	assignment
-	count(_refusals) == 0
+	fits
 }
 
 # Whether the update of a pod has to satisfy the assignment.
@@ -77,7 +125,17 @@ update_checked if {
 	assignment
 }
 
-# The reasons why the pod is refused, or why every pod of the template would be.
+# The reasons why the pod is refused, or why every pod of the template would be. Nothing is admitted for want of one.
+_reasons := set() if not readable
+
+else := _refusals if count(_refusals) > 0
+
+else := {sprintf("%s does not fit pool %q of namespace %q", [offender, pool_name, namespace])} if {
+	applies
+	pool_name
+	not fits
+} else := set()
+
 _refusals contains sprintf(
 	"namespace %q has %s=%s, which is not a declared pool: relabel the namespace with one of %s",
 	[namespace, settings.namespace_label, pool_name, declared_pools],
@@ -101,7 +159,7 @@ _refusals contains sprintf(
 ) if {
 	creates_pods
 	settings.pod_selector == "reject"
-	not _fits
+	not _selector_fits
 }
 
 _refusals contains sprintf(
@@ -142,15 +200,6 @@ _refusals contains sprintf(
 _conflicts := {key: own_selector[key] |
 	some key, value in assignment.nodeSelector
 	object.get(own_selector, key, value) != value
-}
-
-# Whether `podSelector: reject` accepts the nodeSelector. A gated pod may have tightened its own within the pool
-# (KEP-3838).
-_fits if own_selector in [{}, assignment.nodeSelector]
-
-_fits if {
-	loses_last_gate
-	includes(node_selector, assignment.nodeSelector)
 }
 
 # What the nodeSelector lacks, if all is right that it has.

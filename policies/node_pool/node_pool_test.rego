@@ -363,6 +363,15 @@ test_a_kind_pod_of_another_group_is_not_a_pod if {
 	_decide(object.union(_create({"nodeName": "n1"}), {"request": {"kind": {"group": "acme.io"}}})) == _untouched
 }
 
+test_nothing_is_admitted_for_want_of_a_reason if {
+	every review in [_create({"nodeName": "n1"}), _update({"nodeSelector": {}}, {"nodeSelector": {"agentpool": "pool2"}})] {
+		decision := node_pool.decision with input as review
+			with data.kubernetes.namespaces as {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}
+			with data.node_pool._refusals as set()
+		decision == _denied(`pod "web" does not fit pool "pool1" of namespace "payments"`)
+	}
+}
+
 test_an_unreadable_pod_is_refused if {
 	every review in [
 		_create("text"),

@@ -3,20 +3,18 @@ package node_pool
 
 # METADATA
 # description: The audit annotation of an admitted request; empty if this intent does not apply.
-audit := ordinary.audit if ordinary
+default audit := ""
 
-else := general_audit
+audit := concat("", ["placed: ", pool_name]) if placed
 
-default general_audit := ""
-
-general_audit := sprintf("placed: %s", [pool_name]) if placed
-
-general_audit := sprintf("placed: %s", [pool_name]) if update_checked
+audit := concat("", ["placed: ", pool_name]) if update_checked
 
 # METADATA
 # description: The pool of the pod, and the labels of the pool's nodes; no labels if the pool is not declared.
 placement := {"pool": pool_name, "nodeSelector": object.get(assignment, "nodeSelector", {})} if {
+	readable
 	applies
 } else := {"pool": pool_name, "nodeSelector": {}} if {
+	readable
 	applies
 }

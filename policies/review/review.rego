@@ -53,15 +53,7 @@ _is_random(name, prefix) if {
 _longest_prefix := 58
 
 # METADATA
-# description: Why the review cannot be read; empty for any review that an API server sends.
-problems := set() if readable
-
-else := found_problems
-
-# METADATA
-# description: |
-#   Whether no problem is found, as one question. API servers send only such reviews, and for these it takes a quarter of
-#   the allocations that the search for problems takes. review_test.rego holds the two together.
+# description: Whether the review can be read, as any that an API server sends. `problems` says why not.
 readable if {
 	input.apiVersion == "admission.k8s.io/v1"
 	input.kind == "AdmissionReview"
@@ -81,7 +73,7 @@ readable if {
 #   own: so it is not `readable`, and policies that do not know it refuse it.
 reduced if {
 	_is_reduced
-	count(found_problems) == 0
+	count(problems) == 0
 }
 
 # METADATA
@@ -97,35 +89,35 @@ too_large := concat("", [
 ])
 
 # METADATA
-# description: The problems, of which each is looked for.
-found_problems contains "the review is not an AdmissionReview of admission.k8s.io/v1" if not _is_review
+# description: Why the review cannot be read; empty if it can.
+problems contains "the review is not an AdmissionReview of admission.k8s.io/v1" if not _is_review
 
-found_problems contains "request.kind has no kind: cannot tell whether a policy applies" if {
+problems contains "request.kind has no kind: cannot tell whether a policy applies" if {
 	_is_review
 	not _kind_known
 }
 
-found_problems contains "request.operation is not one of CREATE, UPDATE, DELETE, CONNECT: cannot tell what is asked" if {
+problems contains "request.operation is not one of CREATE, UPDATE, DELETE, CONNECT: cannot tell what is asked" if {
 	_is_review
 	not _operation_known
 }
 
-found_problems contains "request.uid is not a string of 1 to 256 characters: the answer could not be matched to it" if {
+problems contains "request.uid is not a string of 1 to 256 characters: the answer could not be matched to it" if {
 	_is_review
 	uid == ""
 }
 
-found_problems contains "request.kind.group is not a string: cannot tell whether a policy applies" if {
+problems contains "request.kind.group is not a string: cannot tell whether a policy applies" if {
 	_is_review
 	not is_string(object.get(object.get(input.request, "kind", {}), "group", ""))
 }
 
-found_problems contains "request.subResource is not a string: cannot tell what is asked" if {
+problems contains "request.subResource is not a string: cannot tell what is asked" if {
 	_is_review
 	not type_name(object.get(input.request, "subResource", "")) in {"string", "null"}
 }
 
-found_problems contains "intents is not a list of names: cannot tell which policies are asked" if {
+problems contains "intents is not a list of names: cannot tell which policies are asked" if {
 	_is_review
 	not is_array(object.get(input, "intents", []))
 }

@@ -115,7 +115,7 @@ test_a_review_is_readable_if_no_problem_is_found if {
 		{"subResource": 7},
 		{"subResource": null},
 	] {
-		problems := review.found_problems with input as _review(request)
+		problems := review.problems with input as _review(request)
 		readable := [true | review.readable with input as _review(request)]
 		count(readable) == 1 - min({1, count(problems)})
 	}

@@ -9,14 +9,10 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/plugins"
-	"github.com/open-policy-agent/opa/v1/plugins/logs"
 	"github.com/open-policy-agent/opa/v1/rego"
-	"github.com/open-policy-agent/opa/v1/server"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/topdown"
 	"github.com/open-policy-agent/opa/v1/util"
@@ -32,11 +28,12 @@ var (
 // decider answers reviews as OPA answers `POST /`: by its default decision, which is data.system.main.
 type decider struct {
 	manager *plugins.Manager
+	logger  *logger // nil if decisions are not logged
 	query   atomic.Pointer[rego.PreparedEvalQuery]
 }
 
-func newDecider(ctx context.Context, manager *plugins.Manager) (*decider, error) {
-	d := &decider{manager: manager}
+func newDecider(ctx context.Context, manager *plugins.Manager, logger *logger) (*decider, error) {
+	d := &decider{manager: manager, logger: logger}
 	// OPA calls this while it commits new policies, when no decision is being made.
 	manager.RegisterCompilerTrigger(func(txn storage.Transaction) {
 		if err := d.prepare(context.Background(), txn); err != nil {
@@ -86,10 +83,7 @@ func (d *decider) decide(ctx context.Context, body []byte, intent, from string) 
 	}
 	defer d.manager.Store.Abort(ctx, txn)
 	result, err := d.evaluate(ctx, txn, input)
-	d.log(ctx, &server.Info{
-		Txn: txn, RemoteAddr: from, Path: "system/main", Timestamp: time.Now().UTC(), Input: &review, InputAST: input,
-		Results: result, Error: err,
-	})
+	d.logger.review(ctx, txn, review, result, err, from)
 	if err != nil {
 		return nil, err
 	}
@@ -117,19 +111,6 @@ func (d *decider) evaluate(ctx context.Context, txn storage.Transaction, input a
 		return nil, errUndefined
 	}
 	return &results[0].Expressions[0].Value, nil
-}
-
-// log gives a decision to OPA's decision logs, if they are on.
-func (d *decider) log(ctx context.Context, decision *server.Info) {
-	plugin := logs.Lookup(d.manager)
-	if plugin == nil {
-		return
-	}
-	decision.DecisionID = uuid.NewString()
-	// Whoever closes the connection early is logged, too.
-	if err := plugin.Log(context.WithoutCancel(ctx), decision); err != nil {
-		d.manager.Logger().Error("The decision cannot be logged: %v", err)
-	}
 }
 
 // refusalFor says why there is no decision.

@@ -42,7 +42,7 @@ type running struct {
 }
 
 // start runs OPA with the authz policy, and nothing else yet.
-func start(t *testing.T) *running {
+func start(t *testing.T, changes ...func(*runtime.Params)) *running {
 	t.Helper()
 	folder := t.TempDir()
 	certificate, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
@@ -64,6 +64,9 @@ func start(t *testing.T) *running {
 		"plugins.fairlead.listen=" + address,
 		"plugins.fairlead.tls_cert_file=" + certificate,
 		"plugins.fairlead.tls_private_key_file=" + key,
+	}
+	for _, change := range changes {
+		change(&params)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	opa, err := runtime.NewRuntime(ctx, params)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/plugins"
+	"github.com/open-policy-agent/opa/v1/plugins/logs"
 	"github.com/open-policy-agent/opa/v1/util"
 )
 
@@ -39,6 +41,8 @@ type configuration struct {
 	SidecarURL string `json:"sidecar_url"`
 	// SidecarCAFile has the CAs that the sidecar is verified by (PEM).
 	SidecarCAFile string `json:"sidecar_ca_file"`
+	// DecisionLogs has the form of OPA's `decision_logs`, which has to be `{"plugin": "fairlead"}` then.
+	DecisionLogs json.RawMessage `json:"decision_logs"`
 }
 
 // factory makes the plugin, as OPA wants it.
@@ -80,11 +84,21 @@ func (factory) New(manager *plugins.Manager, config any) plugins.Plugin {
 type plugin struct {
 	manager *plugins.Manager
 	config  configuration
+	logger  *logger
 	server  *http.Server
 }
 
 func (p *plugin) Start(ctx context.Context) error {
-	decider, err := newDecider(ctx, p.manager)
+	var err error
+	if p.logger, err = newLogger(p.manager, p.config.DecisionLogs); err != nil {
+		return fmt.Errorf("plugins.%s.decision_logs: %w", pluginName, err)
+	}
+	if p.logger != nil {
+		if err := p.logger.logs.Start(ctx); err != nil {
+			return err
+		}
+	}
+	decider, err := newDecider(ctx, p.manager, p.logger)
 	if err != nil {
 		return err
 	}
@@ -127,6 +141,22 @@ func (p *plugin) Stop(ctx context.Context) {
 	if p.server != nil {
 		p.server.Shutdown(ctx)
 	}
+	if p.logger != nil {
+		p.logger.logs.Stop(ctx)
+	}
+}
+
+// Log takes a decision of OPA's own API from `decision_logs`. The API still reads OPA's store, which cannot be read once
+// more at the same time: a writer may wait in between.
+func (p *plugin) Log(ctx context.Context, event logs.EventV1) error {
+	if p.logger != nil {
+		go func() {
+			if err := p.logger.ofAPI(context.WithoutCancel(ctx), event); err != nil {
+				p.manager.Logger().Error("The decision cannot be logged: %v", err)
+			}
+		}()
+	}
+	return nil
 }
 
 // Reconfigure keeps the configuration of the start: only a restart brings another one into force.

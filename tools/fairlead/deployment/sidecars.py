@@ -27,10 +27,10 @@ from fairlead.settings.models import DecisionLogs, Settings
 
 _BATCHES = (
     # Seconds between two uploads of decisions, and before a failed upload is repeated.
-    "--set=decision_logs.reporting.min_delay_seconds=1",
-    "--set=decision_logs.reporting.max_delay_seconds=2",
+    "reporting.min_delay_seconds=1",
+    "reporting.max_delay_seconds=2",
     # Bytes that OPA keeps while it cannot upload; beyond that it drops the oldest.
-    f"--set=decision_logs.reporting.buffer_size_limit_bytes={16 * 1024 * 1024}",
+    f"reporting.buffer_size_limit_bytes={16 * 1024 * 1024}",
 )
 
 
@@ -144,13 +144,11 @@ class Sync(Sidecar):
         if settings.decision_logs.service:
             return super().decision_logs(files, settings, address)
         return [
-            "--set=decision_logs.service=sync",
             f"--set=services.sync.url=https://{address}",
             # OPA would read a CA only once, and reject the sidecar after `fairlead rotate cert`.
-            # Another server on loopback would learn only masked decisions, and no credentials.
+            # Another server on loopback would learn what logs show, and no credentials.
             "--set=services.sync.allow_insecure_tls=true",
-            *_BATCHES,
-            *_sampled(settings.decision_logs),
+            *_logged(settings.decision_logs, "service=sync", *_BATCHES),
         ]
 
 
@@ -293,10 +291,10 @@ def _served(files: Files, listen: str) -> list[str]:
 
 def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
     """The flags to log decisions on the console and to a service, as set."""
-    console = ["--set=decision_logs.console=true"] if logs.console else []
+    console = ["console=true"] if logs.console else []
     service = logs.service
     if service is None:
-        return [*console, *_sampled(logs)]
+        return _logged(logs, *console)
     token = (
         [f"--set=services.logs.credentials.bearer.token_path={files.logs / 'token'}"]
         if service.secret
@@ -307,13 +305,26 @@ def _uploaded(files: Files, logs: DecisionLogs) -> list[str]:
         if service.private_authority
         else []
     )
-    service_flags = ["--set=decision_logs.service=logs", f"--set=services.logs.url={service.url}"]
-    return [*console, *service_flags, *token, *ca, *_BATCHES, *_sampled(logs)]
+    return [
+        f"--set=services.logs.url={service.url}",
+        *token,
+        *ca,
+        *_logged(logs, *console, "service=logs", *_BATCHES),
+    ]
 
 
-def _sampled(logs: DecisionLogs) -> list[str]:
-    """The flag that tells policies/log.rego which share of the admitted requests is logged."""
-    return [] if logs.sample == 1 else [f"--set=labels.decision_sample={logs.sample:.6f}"]
+def _logged(logs: DecisionLogs, *values: str) -> list[str]:
+    """The flags by which the plugin reduces decisions, and logs them as `values` of OPA's
+    `decision_logs` say. A label has the share of the admitted requests that is logged.
+    """
+    if not values:
+        return []
+    sample = [] if logs.sample == 1 else [f"--set=labels.decision_sample={logs.sample:.6f}"]
+    return [
+        "--set=decision_logs.plugin=fairlead",
+        *(f"--set=plugins.fairlead.decision_logs.{value}" for value in values),
+        *sample,
+    ]
 
 
 SIDECARS: Mapping[str, Sidecar] = {

@@ -125,5 +125,4 @@ def opa_arguments(
         # Secret's files.
         "--watch",
         str(files.authz / "authz.rego"),
-        str(files.authz / "log.rego"),
     ]

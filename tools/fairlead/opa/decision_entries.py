@@ -1,7 +1,7 @@
 """Reads entries of OPA's decision log: who asked for what, and what was decided.
 
-Source: openpolicyagent.org/docs/management-decision-logs. policies/log.rego decides which parts of
-a request an entry has.
+Source: openpolicyagent.org/docs/management-decision-logs. OPA's plugin decides which parts of a
+request an entry has (see tools/plugin/shown.go).
 """
 
 from __future__ import annotations

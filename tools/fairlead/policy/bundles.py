@@ -15,7 +15,7 @@ from typing import Any
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.policy.instances import Instance
-from fairlead.policy.policy_files import AUTHZ, LOG, builtin
+from fairlead.policy.policy_files import AUTHZ, builtin
 from fairlead.policy.revision import revision as revision
 from fairlead.settings.models import Settings
 from fairlead.settings.services import SCOPES
@@ -87,7 +87,7 @@ def settings_document(settings: Settings, active: Sequence[Instance]) -> dict[st
 
 def file_modules(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> dict[str, str]:
     """The modules that OPA reads from files, name -> text; see `authz_module`."""
-    return {AUTHZ: authz_module(tokens, scoped), LOG: yaml_files.read_text(builtin() / LOG)}
+    return {AUTHZ: authz_module(tokens, scoped)}
 
 
 def authz_module(tokens: list[str], scoped: ScopedTokens = NO_SCOPES) -> str:

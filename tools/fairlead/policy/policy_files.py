@@ -18,8 +18,7 @@ from fairlead.settings.models import Settings
 from fairlead.settings.services import SERVICES
 
 AUTHZ = "authz.rego"
-LOG = "log.rego"
-FILE_MODULES = (AUTHZ, LOG)
+FILE_MODULES = (AUTHZ,)
 """The modules that protect OPA itself, which it reads from files: no API call can replace them."""
 QUERIES = "visibility"
 """The folder with the queries of `fairlead query`, which no deployment has: to answer them takes

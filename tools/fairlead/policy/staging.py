@@ -6,7 +6,7 @@ replaced, and so are the modules of services (see fairlead.settings.services). E
 comes from one revision as a whole. The sidecar loads new modules first, then changed ones, and
 removes old ones last.
 
-Modules in packages that OPA reads from files, such as its authz policy, are refused here, and so
+Modules in packages by which OPA protects itself, such as its authz policy, are refused here, and so
 are those that would hide data.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairlead.common import yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli, module_names
@@ -29,6 +28,8 @@ _ENTRIES = ("system", *(service.root for service in SERVICES))
 """The packages that OPA itself or its callers query (the decision, health; services), which keep
 their names."""
 _DATA = (*data_places.ROOTS, ".".join(data_places.PLACEMENT))
+_OPAS_OWN = {"system.authz": policy_files.AUTHZ, "system.log": "fairlead-opa"}
+"""Packages by which OPA protects itself, and where what they are for comes from."""
 PYTHON = "python"
 """The engine whose code a cluster gets beside the modules."""
 _UNNAMED = 12 * "0"
@@ -72,18 +73,14 @@ def staged(policies: PolicySet, engine: str, progress: Progress) -> PolicySet:
 def require_free_packages(
     modules: Mapping[str, str], sources: Mapping[str, Path], progress: Progress
 ) -> None:
-    """Raises InputError if a module defines a part of a package that OPA reads from a file, or has
-    a package that would hide data.
+    """Raises InputError if a module defines a part of a package by which OPA protects itself, or
+    has a package that would hide data.
 
-    OPA would merge the package and the file (see policy_files.FILE_MODULES): the module could let
-    anyone in, or show what decision logs hide. If a module has a package where data are, `opa
+    OPA would merge the package and its file (see policy_files.FILE_MODULES): the module could let
+    anyone in, or leave decisions out of the log. If a module has a package where data are, `opa
     refactor move` renames all references to them. `sources` has the file of each module, for the
     message.
     """
-    packages = {
-        _package(name, yaml_files.read_text(policy_files.builtin() / name)): name
-        for name in policy_files.FILE_MODULES
-    }
     for key, text in sorted(modules.items()):
         package = _package(key, text)
         for root in _DATA:
@@ -95,13 +92,13 @@ def require_free_packages(
                     line=_row_of_package(text),
                 )
     for key, defined in sorted(cli.paths_of(modules, progress).items()):
-        for package, file in packages.items():
+        for package, whence in _OPAS_OWN.items():
             parts = ["data", *package.split(".")]
             if any(path[: len(parts)] == parts for path in defined):
                 raise InputError(
                     sources.get(key, key),
                     f"defines a part of package {package}, which is OPA's own and comes from "
-                    f"{file} alone: choose another package, or remove the file",
+                    f"{whence} alone: choose another package, or remove the file",
                     line=_row_of_package(modules[key]),
                 )
 

@@ -17,12 +17,10 @@ ENTRY_POINTS = (
     "data.system.main",
     "data.system.health.ready",
     "data.system.authz.allow",
-    "data.system.log.drop",
-    "data.system.log.mask",
     *(f"data.{service.package}" for service in SERVICES),
 )
-"""What OPA itself asks for (the decision, its readiness, who may use its API, and its logs), and
-what its callers ask for by its path."""
+"""What OPA itself asks for (the decision, its readiness, and who may use its API), and what its
+callers ask for by its path."""
 
 Key = TypeVar("Key")
 

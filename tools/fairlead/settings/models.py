@@ -156,7 +156,7 @@ class LogService(Strict):
 
 
 class DecisionLogs(Strict):
-    """Where decisions are logged. policies/log.rego leaves out what may be secret.
+    """Where decisions are logged. OPA's plugin leaves out what may be secret.
 
     `sample` is the share of the decisions that admit, without a warning, that are logged.
     """

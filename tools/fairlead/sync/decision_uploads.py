@@ -1,8 +1,8 @@
 """Receives the decisions that OPA uploads in batches, counts them for Prometheus, and prints them
 to the console.
 
-OPA masks them first; see policies/log.rego. OPA sends a batch again until it gets an answer, so a
-batch is counted twice if its answer comes too late. Source:
+OPA's plugin reduces them first; see tools/plugin/shown.go. OPA sends a batch again until it gets an
+answer, so a batch is counted twice if its answer comes too late. Source:
 openpolicyagent.org/docs/management-decision-logs.
 """
 

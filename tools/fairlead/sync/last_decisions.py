@@ -1,7 +1,7 @@
 """Keeps what each PlacementPolicy decided last, for its status. Each status changes only now and
 then: an API server cannot take a write for each decision.
 
-policies/log.rego says what a decision shows: when, about what, and with which outcome.
+A logged decision shows when, about what, and with which outcome (see tools/plugin/shown.go).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PERIOD = 60.0
 _ADMISSION = ("system/main", "signed_bundle/main")
 """What OPA is asked at admission; the second, if it follows signed bundles."""
 _SHOWN = ("kind", "namespace", "name")
-_LONGEST = 300  # characters; log.rego shows 256 of each
+_LONGEST = 300  # characters; logs show 256 of each
 
 Package = tuple[str, ...]
 

@@ -18,7 +18,7 @@ from fairlead.policy import data_places
 Problem = dict[str, Any]
 
 OPAS_OWN = ("authz", "log")
-"""The packages below `system` that OPA reads only from files; see fairlead.policy.bundles."""
+"""The packages below `system` by which OPA protects itself: the first comes from a file."""
 FROM_FILES = (
     "policies of the package system.{} come from OPA's own file and are never loaded "
     "from "

@@ -325,7 +325,7 @@ class Reconciler:
         marker = {
             "instance": self._instance,
             "owned": [list(item) for item in sorted(self._memory.owned)],
-            "packages": dict.fromkeys(self._packages, True),  # for policies/log.rego
+            "packages": dict.fromkeys(self._packages, True),  # for decision logs
         }
         if marker != self._written:
             opa.put_document([MARKER], marker)

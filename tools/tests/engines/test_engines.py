@@ -145,25 +145,20 @@ def test_a_decision_is_compared_part_by_part(
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, old: str, new: str) -> None:
-    """Run with policies in which `old` is replaced by `new` in one module. The general rules decide
-    in them: no request is an ordinary one.
-    """
+    """Run with policies in which `old` is replaced by `new` in one module."""
     shutil.copytree(policy_files.builtin(), folder / "policies")
-    no_ordinary = ("node_pool/ordinary.rego", 'input.request.operation == "CREATE"\n', "false\n")
-    for module, before, after in (no_ordinary, (name, old, new)):
-        path = folder / "policies" / module
-        text = path.read_text()
-        assert before in text
-        path.write_text(text.replace(before, after))
+    path = folder / "policies" / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
     monkeypatch.setattr(intents, "builtin_folder", lambda: folder / "policies")
 
 
 def test_a_policy_that_refuses_its_own_output_fails(
     case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    broken(
-        monkeypatch, tmp_path, "node_pool/node_pool.rego", "not _fits\n", "node_selector != {}\n"
-    )
+    own = "own_selector in [{}, assignment.nodeSelector]"
+    broken(monkeypatch, tmp_path, "node_pool/node_pool.rego", own, "own_selector == {}")
     (result,) = on_opa(case)
     assert result.passed is False
     assert "refuse what they made of the object themselves: pod" in result.detail

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,14 +19,13 @@ from pydantic import ValidationError
 from fairlead.admission.evaluate import ask
 from fairlead.clusters.embedded import volume
 from fairlead.common import waiting
-from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, sidecars
 from fairlead.deployment.credentials import LOOPBACK, Credentials
-from fairlead.opa import cli, containers
+from fairlead.opa import containers
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaUnavailable
-from fairlead.policy import bundles, cases, policy_files, staging
+from fairlead.policy import cases, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 from fairlead.verification import opa as opa_engine
@@ -69,9 +67,9 @@ def review(uid: str, **spec: Any) -> dict[str, Any]:
 class Logging(Opa):
     """An OPA with the deployed policies, and its log."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, limited: bool = True) -> None:
         bundle = staging.stage(PolicySet.load(Settings()).bundle, Progress())
-        super().__init__(folder, bundle=bundle, data=NAMESPACES, flags=flags)
+        super().__init__(folder, bundle=bundle, data=NAMESPACES, flags=flags, limited=limited)
 
     def decide(self, asked: dict[str, Any]) -> dict[str, Any]:
         api = self.api()
@@ -129,25 +127,15 @@ def test_megabytes_are_logged_in_few_kilobytes(tmp_path: Path) -> None:
             assert len(json.dumps(opa.logged(str(number)))) < 40_000
 
 
-def test_without_the_mask_secrets_would_be_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_opas_own_logger_secrets_would_be_logged(tmp_path: Path) -> None:
     """Shows that the test above can fail."""
-    file_modules = bundles.file_modules
-    monkeypatch.setattr(
-        bundles,
-        "file_modules",
-        lambda tokens, scoped: (
-            file_modules(tokens, scoped) | {policy_files.LOG: "package system.log"}
-        ),
-    )
-    with running(Logging(tmp_path, *CONSOLE)) as opa:
+    with running(Logging(tmp_path, "--set=decision_logs.console=true", limited=False)) as opa:
         opa.decide(review("42"))
         opa.logged("42")
         assert SECRET in opa.log.read_text()
 
 
-def test_the_mask_is_in_force_before_any_policy_is_loaded(tmp_path: Path) -> None:
+def test_nothing_secret_is_logged_before_any_policy_is_loaded(tmp_path: Path) -> None:
     class Early(Logging):
         def _load(self, api: OpaApi) -> None:
             with pytest.raises(OpaUnavailable):
@@ -159,30 +147,14 @@ def test_the_mask_is_in_force_before_any_policy_is_loaded(tmp_path: Path) -> Non
         assert SECRET not in opa.log.read_text()
 
 
-def test_a_policy_that_unmasks_has_nothing_logged(tmp_path: Path) -> None:
+def test_a_policy_that_unmasks_changes_nothing(tmp_path: Path) -> None:
     with running(Logging(tmp_path, *CONSOLE)) as opa:
         api = opa.api()
         api.put_policy("unmask", "package system.log\n\nmask := []")
-        opa.decide(review("42"))
-        api.remove_policy("unmask")
         api.close()
-        opa.decide(review("43"))
-        opa.logged("43")
-        text = opa.log.read_text()
-        assert SECRET not in text
-        assert text.count('"decision_id"') == 1
-
-
-def test_no_deployment_puts_the_mask_where_an_api_call_could_change_it() -> None:
-    assert not [key for key in PolicySet.load(Settings()).modules if key.endswith(policy_files.LOG)]
-
-
-def test_another_mask_is_refused_before_it_is_left_out(tmp_path: Path) -> None:
-    copy = tmp_path / "policies"
-    shutil.copytree(policy_files.builtin(), copy)
-    (copy / policy_files.LOG).write_text("package system.log\n\nmask := []\n")
-    with pytest.raises(InputError, match="protects OPA: change it there, then deploy"):
-        PolicySet.load(Settings(), copy)
+        opa.decide(review("42"))
+        opa.logged("42")
+        assert SECRET not in opa.log.read_text()
 
 
 def test_without_the_console_no_decision_is_written() -> None:
@@ -349,21 +321,22 @@ def test_a_service_that_cannot_be_is_refused(service: dict[str, Any], wrong: str
         Settings.model_validate({"decisionLogs": {"service": service}})
 
 
-def test_what_is_shown_of_a_review_is_decided_as_the_review_is() -> None:
-    """A mask that hides the values that policies decide by would make the log useless."""
+def test_what_is_shown_of_a_review_is_decided_as_the_review_is(tmp_path: Path) -> None:
+    """An entry without the values that policies decide by would make the log useless."""
     # Other intents decide by values that logs do not show, such as images and users.
     placed = [case for case in cases.load() if case.intent == "node-pool"]
-    questions = [opa_engine._question(case) for case in placed]
+    questions = [
+        replace(question, review=_with_uid(question.review, f"case-{number}"))
+        for number, question in enumerate(map(opa_engine._question, placed))
+    ]
     # What a template's update changes decides whether its placement is judged, and is not shown.
     questions = [
         q for q in questions if q.review["request"]["operation"] != "UPDATE" or _is_pod(q.review)
     ]
-    shown = cli.evaluate(
-        "[shown | some review in data.reviews; [mask] := data.system.log.mask "
-        'with input as {"path": "system/main", "input": review}; shown := mask.value]',
-        modules={policy_files.LOG: (policy_files.builtin() / policy_files.LOG).read_text()},
-        data={"reviews": [question.review for question in questions]},
-    )
+    with running(Logging(tmp_path, *CONSOLE)) as opa:
+        for question in questions:
+            opa.decide(question.review)
+        shown = [opa.logged(q.review["request"]["uid"])["input"] for q in questions]
     masked = [
         replace(question, review=review) for question, review in zip(questions, shown, strict=True)
     ]
@@ -371,6 +344,10 @@ def test_what_is_shown_of_a_review_is_decided_as_the_review_is() -> None:
     whole, again = (ask(asked, policies, Progress()) for asked in (questions, masked))
     assert len(whole) > 90
     assert [answer.review for answer in again] == [answer.review for answer in whole]
+
+
+def _with_uid(asked: dict[str, Any], uid: str) -> dict[str, Any]:
+    return {**asked, "request": {**asked["request"], "uid": uid}}
 
 
 def _is_pod(asked: dict[str, Any]) -> bool:

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.common import yaml_files
 from fairlead.opa import cli
-from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings, Toleration
 
@@ -120,10 +118,7 @@ SHAPES: dict[str, Callable[[int], dict[str, Any]]] = {
 
 def processor_time(query: str, asked: dict[str, Any]) -> float:
     """The processor seconds of `opa eval`, which do not depend on the load of the machine."""
-    modules = {
-        **PolicySet.load(SETTINGS).modules,
-        policy_files.LOG: yaml_files.read_text(policy_files.builtin() / policy_files.LOG),
-    }
+    modules = PolicySet.load(SETTINGS).modules
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert cli.evaluate(query, modules=modules, data=NAMESPACES, input=asked) is not None
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -133,15 +128,4 @@ def processor_time(query: str, asked: dict[str, Any]) -> float:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_decision_costs_no_more_than_its_request_grows(shape: str) -> None:
     few, many = (processor_time("data.system.main", SHAPES[shape](count)) for count in (FEW, MANY))
-    assert many < GROWTH * few, f"{few:.2f} s became {many:.2f} s"
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_log_entry_costs_no_more_than_its_request_grows(shape: str) -> None:
-    few, many = (
-        processor_time(
-            "data.system.log.mask", {"path": "system/main", "input": SHAPES[shape](count)}
-        )
-        for count in (FEW, MANY)
-    )
     assert many < GROWTH * few, f"{few:.2f} s became {many:.2f} s"

@@ -45,7 +45,7 @@ def test_a_package_that_opa_reads_from_a_file_is_refused_with_the_file_wherever_
         staging.stage(PolicySet.load(Settings(), policies).bundle, QUIET)
     assert caught.value.exit_code == 2
     assert str(caught.value).startswith(f"{policies / file}:{row}: ")
-    file = "authz.rego" if "authz" in package else "log.rego"
+    file = "authz.rego" if "authz" in package else "fairlead-opa"
     assert f"package {package}, which is OPA's own and comes from {file} alone" in str(caught.value)
 
 
