@@ -25,13 +25,15 @@ fits if {
 	creates_pods
 	assignment
 	object.get(pod_spec, "nodeName", null) in {"", null}
-	pod_tolerations
+	is_array(pod_tolerations)
+	is_object(own_selector)
 	_selector_fits
 	_within_limits
 }
 
 fits if {
 	update_matters
+	readable
 	assignment
 	_stays_in_pool
 	_within_limits
@@ -106,11 +108,13 @@ warn contains sprintf(
 
 # METADATA
 # description: The JSON Patch (RFC 6902) that adds or removes an assignment; empty if there is nothing to change.
-patch := mutation if placed
+patch := mutation if _changes
 
-else := mutation if pool_withdrawn
+else := [] if not _changes
 
-else := []
+_changes if placed
+
+_changes if pool_withdrawn
 
 # Whether the object gets what it lacks of the assignment.
 placed if {

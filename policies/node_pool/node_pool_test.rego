@@ -387,9 +387,21 @@ test_an_unreadable_pod_is_refused if {
 		_update({}, []),
 		_update({}, {"nodeSelector": true}),
 		_update({"nodeSelector": true}, {}),
+		_update({"nodeSelector": true}, {"nodeSelector": true, "tolerations": [{"key": "a"}]}),
 		json.remove(_update({}, {}), ["request/oldObject"]),
 	] {
-		count(_decide(review).deny) > 0
-		_decide(review).patch == []
+		every decision in [_decide(review), _decide_merge(review), _decide_restricted(review)] {
+			count(decision.deny) > 0
+			decision.patch == []
+		}
 	}
+}
+
+_decide_restricted(review) := decision if {
+	decision := _decide_merge(review) with data.settings.pools as {"pool1": {
+		"nodeSelector": {"agentpool": "pool1"},
+		"tolerations": [],
+		"allowedNodeSelector": {},
+		"allowedTolerations": [],
+	}}
 }
