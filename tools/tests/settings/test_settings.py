@@ -283,7 +283,7 @@ def test_an_intent_is_switched_off_and_gets_parameters(tmp_path: Path) -> None:
         (
             "intents:\n  node-pool:\n    parameters: {a: 1}\n",
             3,
-            "intents.node-pool.parameters: Additional properties are not allowed ('a' was",
+            "intents.node-pool.parameters: unknown key 'a': remove it",
         ),
     ],
 )
