@@ -224,6 +224,10 @@ def evaluate(
         complete=inputs.live,
         progress=progress,
     )
+    admissions = [
+        asked.Asked(False, request.refusal, refused=True) if request.refusal else admission
+        for request, admission in zip(inputs.requests, admissions, strict=True)
+    ]
     decided = [
         replace(question, review=admission.question(question.review))
         for question, admission in zip(questions, admissions, strict=True)

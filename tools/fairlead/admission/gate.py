@@ -163,8 +163,8 @@ def _verdict(
 ) -> Verdict:
     findings = tuple(_findings(decision, settings))
     notes = request.remarks
-    if request.invalid:
-        findings = (Finding(REFUSED, None, f"an API server does not accept it: {request.invalid}"),)
+    if request.refusal:
+        findings = (Finding(REFUSED, None, request.refusal),)
     elif not decision.asked:
         notes = (*notes, f"not asked: {decision.reason}") if decision.allowed else notes
     elif request.namespace is not None and request.namespace not in inputs.namespaces:

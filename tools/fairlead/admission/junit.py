@@ -10,6 +10,7 @@ from junitparser import Attr, Failure, IntAttr, JUnitXml, TestSuite
 from junitparser.junitparser import SystemErr
 
 from fairlead.admission.gate import Report, Verdict
+from fairlead.common import texts
 from fairlead.common.errors import InputError
 
 # What XML 1.0 cannot hold, not even escaped.
@@ -30,7 +31,8 @@ def document(report: Report) -> str:
     unreadable = map(_unreadable, report.unreadable)
     suite = suite_of("fairlead eval", [*map(_case, report.verdicts), *unreadable])
     if report.warnings:
-        suite.append(SystemErr(printable("\n".join(report.warnings))))
+        warnings = "\n".join(map(texts.printable, report.warnings))
+        suite.append(SystemErr(printable(warnings)))
     return xml([suite])
 
 
@@ -78,9 +80,12 @@ def _unreadable(problem: InputError) -> TestCase:
 def _case(verdict: Verdict) -> TestCase:
     file = printable(str(verdict.path))
     location = f"{file}:{verdict.line}" if verdict.line else file
+    # A line of a log that begins with `::` is a command for GitHub's runners.
     text = "\n".join(
-        f"{location}: {finding.finding}{f' by {finding.intent}' if finding.intent else ''}: "
-        f"{finding.message}"
+        texts.printable(
+            f"{location}: {finding.finding}{f' by {finding.intent}' if finding.intent else ''}: "
+            f"{finding.message}"
+        )
         for finding in verdict.findings
     )
     name = printable(f"{verdict.subject.operation} of {verdict.subject.object}")

@@ -3,6 +3,7 @@ of their namespaces, for `fairlead eval`."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections import Counter
@@ -23,6 +24,8 @@ _RETRY = re.compile(
     r'(namespace "(?:[^"\\]|\\.)*") is not known to the policy yet: retry in a moment'
 )
 """How policies refuse what a namespace decides on that OPA does not have."""
+_LIKE = 0.85
+"""How much a misspelt kind resembles the one that it means: `Config` of kubectl is no ConfigMap."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Request:
 
     `namespace` is that of the request, None without one. `manifest` tells a manifest from an
     AdmissionReview. `invalid` says why API servers refuse the object themselves, as far as its
-    name and its labels go. `remarks` are those of the document.
+    kind, its name and its labels go. `remarks` are those of the document.
     """
 
     path: Path
@@ -42,6 +45,11 @@ class Request:
     namespace: str | None
     invalid: str | None = None
     remarks: tuple[str, ...] = ()
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence of an API server that refuses an invalid object."""
+        return f"an API server does not accept it: {self.invalid}" if self.invalid else None
 
 
 @dataclass(frozen=True)
@@ -147,14 +155,30 @@ def _request(
     )
     name = admission_reviews.request_of(review).get("namespace")
     problem = metadata_checks.problem(document)
+    misspelt = _misspelt_kind(value, known) if manifest else None
     return Request(
         path,
         document.line(()),
         review,
         manifest,
         name if isinstance(name, str) else None,
-        invalid=problem.problem if problem else None,
+        invalid=problem.problem if problem else misspelt,
         remarks=(*document.remarks, *(_unknown_kind(value, known) if manifest else ())),
+    )
+
+
+def _misspelt_kind(value: Mapping[str, Any], known: Known) -> str | None:
+    """What is wrong with a kind that nothing but a misspelling of one of Kubernetes' own can be:
+    the group of a CustomResourceDefinition has a dot.
+    """
+    group, _ = admission_reviews.group_version(value)
+    kind = value["kind"]
+    if "." in group or (group, kind) in known:
+        return None
+    own = [name for each, name in known if each == group]
+    meant = difflib.get_close_matches(kind, own, 1, _LIKE)
+    return (
+        f"{value['apiVersion']} has no kind {kind!r}: did you mean {meant[0]}?" if meant else None
     )
 
 

@@ -144,7 +144,7 @@ def _text(details: Any, location: Location, key: bool, model: type[BaseModel]) -
     if kind == "missing":
         return f"{field} is missing: add it"
     if kind == "extra_forbidden":
-        return f"unknown key {field!r}: {_instead(location, _keys(model, location[:-1]))}"
+        return f"unknown key {field!r}: {instead_of(location[-1], _keys(model, location[:-1]))}"
     if key and kind == "literal_error":
         return f"unknown key {field!r}: take one of {context['expected'].replace(' or ', ', ')}"
     if kind == "value_error":
@@ -196,9 +196,9 @@ def _shown(value: object) -> str:
     return reprlib.repr(value)
 
 
-def _instead(location: Location, keys: Collection[str]) -> str:
-    """What to write instead of an unknown key."""
-    if close := difflib.get_close_matches(str(location[-1]), keys, 1):
+def instead_of(key: object, keys: Collection[str]) -> str:
+    """What to write instead of an unknown key, where `keys` are allowed."""
+    if close := difflib.get_close_matches(str(key), keys, 1):
         return f"did you mean {close[0]!r}?"
     if 0 < len(keys) <= _MANY:
         return f"remove it, or take one of {', '.join(sorted(keys))}"

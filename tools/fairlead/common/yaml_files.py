@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from yaml._yaml import CParser
 from yaml.parser import Parser
-from yaml.reader import Reader
+from yaml.reader import Reader, ReaderError
 from yaml.scanner import Scanner
 
 from fairlead.common import mistakes, yaml_values
@@ -118,7 +118,13 @@ class _ExactLoader(Reader, Scanner, Parser, yaml_values.GoComposer):
     ESCAPE_REPLACEMENTS = {**Scanner.ESCAPE_REPLACEMENTS, "'": "'"}  # type: ignore[misc]  # noqa: RUF012
 
     def __init__(self, text: str) -> None:
-        Reader.__init__(self, text)
+        try:
+            Reader.__init__(self, text)
+        except ReaderError as error:
+            problem = f"the character U+{error.character:04X} is not allowed"
+            line = text.count("\n", 0, error.position)
+            mark = yaml.Mark("", error.position, line, 0, None, 0)
+            raise yaml.MarkedYAMLError(None, None, problem, mark) from None
         Scanner.__init__(self)
         Parser.__init__(self)
         yaml_values.GoComposer.__init__(self, text)

@@ -204,7 +204,8 @@ class _Values:
             if own.get(key, is_text) != is_text:
                 raise _error(f"two keys are read as {key!r}, and kubectl takes either", key_node)
             if key in own:
-                self._doubt(key_node, f"the key {key!r} stands here twice, and the last one counts")
+                sentence = f"the key {key!r} stands here twice (kubectl takes the last): remove one"
+                self._doubt(key_node, sentence)
             own[key] = is_text
             mapping[key] = self.of(value_node)
 

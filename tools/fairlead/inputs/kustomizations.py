@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,14 @@ _OTHERS = (
 )
 # What kustomize says of the wrapper, before the cause.
 _ABOUT_WRAPPER = re.compile(r"^Error: .*recursed accumulation of path '[^']*': ", re.DOTALL)
+_REMOTE = re.compile(r"resources from '([^']+)'")
 _WITHIN = 120
 """Seconds within which kustomize must end."""
 # Without git, and with a proxy that is not there, kustomize fetches nothing: no file may make the
 # gate ask a server.
-_OFFLINE = {"PATH": "", "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
+_NOWHERE = "127.0.0.1:9"
+_OFFLINE = {"PATH": "", "HTTP_PROXY": f"http://{_NOWHERE}", "HTTPS_PROXY": f"http://{_NOWHERE}"}
+_ABOUT_REMOTE = (_NOWHERE, "no 'git' program on path")
 
 
 @dataclass(frozen=True)
@@ -108,14 +111,25 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def roots(found: Iterable[Kustomization]) -> list[Kustomization]:
-    """Those that no other one builds in."""
+    """Those that no other one builds in. Of a circle of them, which kustomize refuses, all."""
     every = list(found)
-    inner = {path for kustomization in every for path in kustomization.named}
-    return [
-        kustomization
-        for kustomization in every
-        if not kustomization.component and kustomization.folder.resolve() not in inner
-    ]
+    named = {each.folder.resolve(): each.named for each in every}
+    inner = {folder: _inner(folder, named) for folder in named}
+    outer = {
+        folder
+        for folder in named
+        if all(folder not in paths or other in inner[folder] for other, paths in inner.items())
+    }
+    return [each for each in every if not each.component and each.folder.resolve() in outer]
+
+
+def _inner(folder: Path, named: Mapping[Path, frozenset[Path]]) -> set[Path]:
+    """All that the kustomization of a folder builds in, by way of others, too."""
+    inner: set[Path] = set()
+    pending = {folder}
+    while pending := {path for each in pending for path in named.get(each, ())} - inner:
+        inner |= pending
+    return inner
 
 
 def build(kustomization: Kustomization) -> list[Document]:
@@ -139,12 +153,18 @@ def build(kustomization: Kustomization) -> list[Document]:
             problem = f"kustomize did not build it within {_WITHIN} s"
             raise InputError(kustomization.file, problem) from error
         if done.returncode:
-            lines = done.stderr.decode("utf-8", "replace").strip().replace(f"'{base}': ", "")
+            text = done.stderr.decode("utf-8", "replace").strip().replace(f"'{base}': ", "")
             problem = "kustomize does not build it, and its resources count as they stand"
-            cause = _ABOUT_WRAPPER.sub("", lines)[-500:]
-            raise InputError(kustomization.file, f"{problem}: {cause}")
+            raise InputError(kustomization.file, f"{problem}: {_cause(text)}")
         objects = manifest_texts.documents(done.stdout, kustomization.file)
         return [_placed(document, kustomization, Path(above)) for document in objects]
+
+
+def _cause(text: str) -> str:
+    """Why kustomize built nothing, from what it printed."""
+    if any(words in text for words in _ABOUT_REMOTE) and (remote := _REMOTE.findall(text)):
+        return f"{remote[-1]} is elsewhere, and nothing is fetched"
+    return _ABOUT_WRAPPER.sub("", text)[-500:]
 
 
 def _placed(document: Document, kustomization: Kustomization, above: Path) -> Document:

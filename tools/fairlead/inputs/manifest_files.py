@@ -210,8 +210,11 @@ def _meant(
 
 def _add_problem(error: InputError, path: Path, reading: Reading, *, in_folder: bool) -> None:
     """Add what is wrong with a file; one of a folder may be a template, which is skipped once."""
-    if not (in_folder and _looks_like_template(path)):
+    if not _looks_like_template(path):
         reading.unreadable.append(error)
+    elif not in_folder:
+        problem = f"{error.problem}; it looks like a template: name what Helm or Jinja2 makes of it"
+        reading.unreadable.append(InputError(error.path, problem, line=error.line))
     elif (path, TEMPLATE) not in reading.skipped:
         reading.skipped.append((path, TEMPLATE))
 

@@ -1,4 +1,5 @@
-"""Finds what no API server accepts in the metadata of an object and of the pods that it makes."""
+"""Finds what no API server accepts in the metadata of an object and of the pods that it makes, and
+in the object's apiVersion and kind."""
 
 from __future__ import annotations
 
@@ -13,13 +14,20 @@ from fairlead.kube import labels, pod_templates
 
 VARIABLE = re.compile(r"\$\{\w+")
 """How what Flux and envsubst replace begins."""
+_TEMPLATE = re.compile(r"\{\{.*?\}\}")
+_TYPE = ("apiVersion", "kind")
 _NAMES = ("name", "generateName", "namespace")
 
 
 def problem(document: Document) -> InputError | None:
-    """What is wrong with the first name, label or annotation. Names are searched for variables
-    alone: what else they may hold depends on the kind.
+    """What is wrong with the kind, or the first name, label or annotation. Kinds and names are
+    searched for variables alone: what else they may hold depends on the kind.
     """
+    for key in _TYPE:
+        try:
+            of_variable(str(document.value.get(key)))
+        except ValueError as error:
+            return InputError(document.path, f"{key}: {error}", line=document.line([key]))
     for place in _places(document.value):
         for location, value in _values(document.value, place):
             try:
@@ -35,6 +43,8 @@ def of_variable(text: str) -> str:
     """`text`, if it has no variable. Raises ValueError."""
     if VARIABLE.search(text):
         raise ValueError(f"{text!r} is a variable: name the manifests with its value")
+    if _TEMPLATE.search(text):
+        raise ValueError(f"{text!r} is of a template: name what Helm or Jinja2 makes of it")
     return text
 
 

@@ -75,7 +75,8 @@ def _load_file(kubeconfig: Path, loaded: Configuration) -> Path | None:
         raise InputError(
             kubeconfig,
             f"the exec plugin {user['exec'].get('command')!r} gives no credentials "
-            f"({'; '.join(problems)}): install it and try it, or name another context",
+            f"({'; '.join(problems)}): see whether it is installed and signed in, or name another "
+            "context",
         )
     return kubeconfig.parent / user["tokenFile"] if user.get("tokenFile") else None
 

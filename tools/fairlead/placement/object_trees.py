@@ -88,7 +88,7 @@ def of_cluster(cluster: Cluster, *, about_placement: bool, progress: Progress) -
         except Refused as error:
             if error.status != 403:
                 raise
-            unseen.append(f"nobody let us list {kind}s, so none of them is in the answer: {error}")
+            unseen.append(f"you may not list {kind}s, so none of them is in the answer: {error}")
     return Seen(_of_customers(tree), unseen)
 
 

@@ -3,6 +3,7 @@ name images."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from fairlead.settings.models import IntentSettings, Settings
 
 FILE = "fairlead.yaml"
 _VARIABLE = "FAIRLEAD_SETTINGS"
+_LIKE = 0.8
+"""How much a key resembles the intent that it means, at least."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ def _check(
     and parameters.
     """
     by_name = {intent.name: intent for intent in known_intents}
+    faults = [_as_intent(fault, by_name) for fault in faults]
     problems = [
         mistake
         for mistake in _problems(document, settings, by_name)
@@ -202,6 +206,16 @@ def _check(
     problems += _against(rules, settings, by_name, wrong)
     if faults or problems:
         raise document.mistaken([*faults, *problems])
+
+
+def _as_intent(mistake: Mistake, names: Iterable[str]) -> Mistake:
+    """The mistake; where an intent stands at the top, it says where that belongs."""
+    key, *further = mistake.location or (None,)
+    intent = difflib.get_close_matches(str(key), names, 1, _LIKE)
+    if further or not intent or not mistake.text.startswith("unknown key"):
+        return mistake
+    text = f"unknown key {key!r}: the intent {intent[0]} stands below `intents:`"
+    return replace(mistake, text=text)
 
 
 def _follows(mistake: Mistake, earlier: Mistake) -> bool:

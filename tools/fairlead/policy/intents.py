@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError as SchemaError
 from jsonschema.exceptions import best_match
 from pydantic import ValidationError
 from referencing import Registry
@@ -94,7 +95,8 @@ class Intent:
         for violation in errors:
             details = best_match([violation])
             location = ("parameters", *details.absolute_path)
-            problems.append(Mistake(location, f"{mistakes.path(location)}: {details.message}"))
+            for key, text in _worded(details):
+                problems.append(Mistake((*location, *key), f"{mistakes.path(location)}: {text}"))
         return problems
 
     def example(self) -> dict[str, Any]:
@@ -134,6 +136,17 @@ class Intent:
                     line=self.line(("requests", index)),
                 ) from error
         return requests
+
+
+def _worded(violation: SchemaError) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What is wrong, with the key if it is one that the schema does not have."""
+    if violation.validator != "additionalProperties" or violation.validator_value is not False:
+        yield (), violation.message
+        return
+    known = violation.schema.get("properties", {})
+    for key in violation.instance:
+        if key not in known:
+            yield (key,), f"unknown key {key!r}: {mistakes.instead_of(key, known)}"
 
 
 def of_folder(folder: Path, modules: Mapping[Path, str] = _NOTHING) -> Intent | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from fairlead.common import texts
 from fairlead.common.progress import Progress
 from fairlead.engines.base import DATA, Engine, Placer
 from fairlead.policy.placement_cases import Expect, PlacementCase
@@ -37,7 +38,7 @@ def verify(
             results += [
                 Result(case.name, case.intent, engine.name, None, detail, case) for case in cases
             ]
-        progress.finish(engine.name, f"answered {len(cases)} cases of placement")
+        progress.finish(engine.name, f"answered {texts.counted(len(cases), 'case')} of placement")
     return results
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fairlead.common import texts
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Engine, Inexpressible, Outcome, Undecided
 from fairlead.policy.cases import Case
@@ -47,7 +48,7 @@ def verify(cases: Sequence[Case], engines: Sequence[Engine], progress: Progress)
         for case, outcome in engine.decide(expressible, progress) if expressible else ():
             by_case[case.name] = _result(case, engine, outcome)
             progress.update(engine.name, "cases", done=len(by_case), total=len(cases))
-        progress.finish(engine.name, f"answered {len(by_case)} cases")
+        progress.finish(engine.name, f"answered {texts.counted(len(by_case), 'case')}")
         results += [by_case[case.name] for case in cases]
     return results
 

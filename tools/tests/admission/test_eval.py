@@ -343,6 +343,34 @@ def test_an_object_that_no_api_server_accepts_is_refused_without_opa(tmp_path: P
     assert "spec.containers" in data["message"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "metadata: {",
+            "metadata: {labels: {v: '${V}'}, ",
+            "metadata.labels: '${V}' is a variable",
+        ),
+        ("kind: Pod", "kind: Pods", "v1 has no kind 'Pods': did you mean Pod?"),
+    ],
+)
+def test_an_object_with_a_wrong_name_is_refused_as_the_gate_refuses_it(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(POD.replace(old, new))
+    data = decided(path, "--namespace-labels", "agentpool=pool1")
+    assert (data["asked"], data["allowed"], data["object"]) == (False, False, None)
+    assert data["message"].startswith(f"an API server does not accept it: {words}")
+
+
+def test_what_kubectl_reads_and_nobody_means_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(f"{POD.rstrip()}\nkind: Pod\n")
+    assert f"{path}: line " in run(path).stderr
+    assert "the key 'kind' stands here twice" in run(path).stderr
+
+
 def test_settings_decide_which_namespaces_are_asked_about(pod: Path, tmp_path: Path) -> None:
     settings = tmp_path / "fairlead.yaml"
     settings.write_text("defaultPool: shared\n")

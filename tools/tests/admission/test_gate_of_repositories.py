@@ -116,6 +116,7 @@ def test_secrets_of_sops_and_templates_of_helm_are_named_and_judged_by_nobody(
         ("y", "true is not a label value: quote it"),
         ("[a]", '["a"] is not a label value: write text'),
         ("${APP_VERSION}", "'${APP_VERSION}' is a variable: name the manifests with its value"),
+        ("'{{ v }}'", "'{{ v }}' is of a template: name what Helm or Jinja2 makes of it"),
     ],
 )
 def test_a_label_that_no_api_server_takes_refuses_its_object(
@@ -130,6 +131,30 @@ def test_a_label_that_no_api_server_takes_refuses_its_object(
     )
     assert second.startswith("repo/zz.yaml:1: refused")
     assert result.return_value == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("kind", "${KIND}"), ("kind", "'{{ kind }}'"), ("apiVersion", "${GROUP}/v1")]
+)
+def test_an_object_whose_kind_is_a_variable_is_refused(
+    repository: Path, key: str, value: str
+) -> None:
+    lines = {"apiVersion": "v1", "kind": "Service", key: value}
+    text = "\n".join(f"{name}: {word}" for name, word in lines.items())
+    (repository / "app.yaml").write_text(f"{text}\nmetadata: {{name: a, namespace: shop}}\n")
+    first, *_ = gate(repository / "app.yaml", POOL).stdout.splitlines()
+    word = value.strip("'")
+    assert f"an API server does not accept it: {key}: '{word}' is " in first
+
+
+@pytest.mark.parametrize(
+    "text", ["{{- if .Values.on }}\nkind: Pod\n{{- end }}\n", "{% if on %}\na: b\n{% endif %}\n"]
+)
+def test_a_template_that_is_named_as_a_file_is_told_so(repository: Path, text: str) -> None:
+    (repository / "app.yaml").write_text(text)
+    result = gate(repository / "app.yaml", POOL)
+    assert result.return_value == 2
+    assert "it looks like a template: name what Helm or Jinja2 makes of it" in result.stderr
 
 
 CUSTOM = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a, annotations: {%s}}\n"

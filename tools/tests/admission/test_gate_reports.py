@@ -167,3 +167,11 @@ def test_characters_that_xml_has_not_are_replaced(folder: Path) -> None:
     )
     (failure,) = list(next(iter(xml)))[2].result
     assert "spec.nodeName=n\ufffd\ufffd\U0001f600," in failure.message
+
+
+def test_no_text_of_a_manifest_begins_a_line_of_the_xml(folder: Path) -> None:
+    name = r'"n\e[2J\r\n::error::forged"'
+    (folder / "äll.yaml").write_text(MANIFESTS.replace("nodeName: n1", f"nodeName: {name}"))
+    xml = output(folder, "--fail-on", "refused", "-o", "junit")
+    assert r"nodeName=n\x1b[2J\r\n::error::forged" in xml
+    assert not [line for line in xml.splitlines() if line.startswith("::")]

@@ -106,3 +106,30 @@ def test_the_kinds_of_a_cluster_are_known(policies: PolicySet, tmp_path: Path) -
     kind = Kind("example.com/v1", "Ship", "ships", True, ())
     ((_, outcome, notes),) = verdicts(policies, tmp_path, json.dumps(SHIP), kinds=(kind,))
     assert (outcome, UNKNOWN in notes) == ("admitted", False)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "outcome"),
+    [
+        ("apps/v1", "Deploymnet", "refused"),
+        ("apps/v1", "deployment", "refused"),
+        ("batch/v1", "CronJobs", "refused"),
+        ("v1", "Config", "admitted"),
+        ("apps.example.com/v1", "Deploymnet", "admitted"),
+    ],
+)
+def test_a_misspelt_kind_of_kubernetes_itself_is_refused(
+    policies: PolicySet, tmp_path: Path, version: str, kind: str, outcome: str
+) -> None:
+    text = json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "one"}})
+    ((_, found, _),) = verdicts(policies, tmp_path, text)
+    assert found == outcome
+
+
+def test_a_misspelt_kind_that_the_cluster_serves_is_known(
+    policies: PolicySet, tmp_path: Path
+) -> None:
+    kind = Kind("apps/v1", "Deploymnet", "deploymnets", True, ())
+    text = json.dumps({"apiVersion": "apps/v1", "kind": "Deploymnet", "metadata": {"name": "one"}})
+    ((_, outcome, _),) = verdicts(policies, tmp_path, text, kinds=(kind,))
+    assert outcome == "admitted"

@@ -216,3 +216,17 @@ def test_a_mark_within_a_joined_file_is_no_part_of_a_key(kubectl: Path, tmp_path
     theirs, errors = of_kubectl(kubectl, [tmp_path / "joined.yaml"])
     assert (of_fairlead(content), errors) == ((theirs, True), "")
     assert [value["metadata"]["name"] for value in theirs] == ["a", "b"]
+
+
+@pytest.mark.parametrize("character", ["\0", "\x07", "\x7f", "\uffff"])
+def test_a_character_that_is_no_text_is_named_with_its_line(
+    kubectl: Path, tmp_path: Path, character: str
+) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: 'a{character}'}}\n")
+    command = [str(kubectl), "annotate", "--local", "-f", str(file), "a=b", "-o", "json"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    with pytest.raises(InputError) as error:
+        [*manifest_texts.documents(file.read_bytes(), file)]
+    name = f"U+{ord(character):04X}"
+    assert str(error.value) == f"{file}:3: is not valid YAML: the character {name} is not allowed"

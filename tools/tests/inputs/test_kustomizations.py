@@ -120,13 +120,18 @@ def test_a_kustomization_that_is_named_as_a_file_is_told_so(repository: Path) ->
 
 @pytest.mark.parametrize(
     "resource",
-    ["https://example.com/app.yaml", "https://github.com/example/app//deploy?ref=v1"],
+    [
+        "https://example.com/app.yaml",
+        "https://github.com/example/app//deploy?ref=v1",
+        "git@github.com:example/app.git//deploy",
+    ],
 )
 def test_nothing_is_fetched(repository: Path, resource: str) -> None:
-    (repository / "base" / "kustomization.yaml").write_text(f"resources: [{resource}]\n")
+    (repository / "base" / "kustomization.yaml").write_text(f"resources: ['{resource}']\n")
     problems = manifest_files.read([repository]).unreadable  # of the overlay, and of its base
     assert len(problems) == 2
-    assert all("kustomize does not build it" in str(problem) for problem in problems)
+    reason = f"its resources count as they stand: {resource} is elsewhere, and nothing is fetched"
+    assert all(str(problem).endswith(reason) for problem in problems)
 
 
 def test_a_kustomization_of_flux_is_an_object(tmp_path: Path) -> None:
@@ -152,3 +157,15 @@ def test_a_broken_kustomization_is_told_once(tmp_path: Path, text: str) -> None:
     (tmp_path / "kustomization.yaml").write_text(text)
     (problem,) = manifest_files.read([tmp_path]).unreadable
     assert str(problem).startswith(f"{tmp_path}/kustomization.yaml:")
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b"), ("a", "b", "c")])
+def test_kustomizations_that_name_each_other_in_a_circle_are_told(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    for name, following in zip(names, (*names[1:], names[0]), strict=True):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kustomization.yaml").write_text(f"resources: [../{following}]\n")
+    problems = manifest_files.read([tmp_path]).unreadable
+    assert [Path(str(problem.path)).parent.name for problem in problems] == list(names)
+    assert all("cycle" in str(problem) for problem in problems)

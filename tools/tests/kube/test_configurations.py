@@ -63,6 +63,9 @@ def test_a_plugin_that_gives_none_is_named_before_any_request(
         configurations.load(file)
     named = f"{file}: the exec plugin '{tmp_path / 'plugin'}'"
     assert str(caught.value).startswith(f"{named} gives no credentials (")
+    assert str(caught.value).endswith(
+        "): see whether it is installed and signed in, or name another context"
+    )
 
 
 def test_a_plugin_that_is_not_installed_is_named_and_nothing_else_is_printed(

@@ -309,7 +309,7 @@ def test_folders_that_are_links_are_read_once(tmp_path: Path) -> None:
         (
             "a.yaml",
             "apiVersion: v1\nkind: Pod\nkind: Service\n",
-            "line 3: the key 'kind' stands here twice, and the last one counts",
+            "line 3: the key 'kind' stands here twice (kubectl takes the last): remove one",
         ),
     ],
 )

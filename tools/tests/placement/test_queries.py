@@ -196,7 +196,7 @@ def test_what_nobody_may_list_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = object_trees.of_cluster(cluster, about_placement=True, progress=Progress())
     assert {"cronjobs", "daemonsets", "deployments"} < seen.tree.keys()
     (sentence,) = seen.unseen
-    assert sentence.startswith("nobody let us list Pods, so none of them is in the answer: GET")
+    assert sentence.startswith("you may not list Pods, so none of them is in the answer: GET")
 
 
 def test_an_answer_says_what_it_does_not_rest_upon(tmp_path: Path) -> None:

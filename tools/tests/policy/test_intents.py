@@ -280,7 +280,7 @@ parameters:
     assert intent.parameters({"limits": {"cpu": 1}})["limits"] == {"cpu": 1}
     for given, words in (
         ({"names": [1]}, r"parameters.names\[0\]: 1 is not of type 'string'"),
-        ({"name": []}, "Additional properties are not allowed"),
+        ({"name": []}, r"parameters: unknown key 'name': did you mean 'names'\?"),
     ):
         with pytest.raises(ValueError, match=words):
             intent.parameters(given)

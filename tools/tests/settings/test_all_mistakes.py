@@ -41,7 +41,7 @@ ALL = {
         [
             "1: enforcement is 'block'",
             "3: intents.required-labels.parameters: 'labels' is a required property",
-            "4: unknown key 'nodepool'",
+            "4: unknown key 'nodepool': the intent node-pool stands below `intents:`",
         ],
     ),
     "folders, intents and values": (
@@ -55,7 +55,7 @@ ALL = {
             "1: policies: there is no folder ",
             "2: replicas is 0",
             "4: intents.image-sources.parameters.sources[0]",
-            "4: intents.image-sources.parameters: Additional properties",
+            "4: intents.image-sources.parameters: unknown key 'a': remove it, or take one of",
         ],
     ),
     "an instance with a wrong switch and wrong parameters": (

@@ -283,7 +283,7 @@ def test_an_intent_is_switched_off_and_gets_parameters(tmp_path: Path) -> None:
         (
             "intents:\n  node-pool:\n    parameters: {a: 1}\n",
             3,
-            "intents.node-pool.parameters: Additional properties are not allowed ('a' was",
+            "intents.node-pool.parameters: unknown key 'a': remove it",
         ),
     ],
 )
@@ -442,3 +442,12 @@ def test_complete_settings_name_the_labels_that_each_pool_gives(tmp_path: Path) 
     selectors = {name: pool["nodeSelector"] for name, pool in pools.items()}
     assert selectors == {"cheap": {"agentpool": "cheap"}, "gpu": {"disk": "ssd"}}
     assert Settings().complete() == Settings()
+
+
+def test_a_key_that_stands_twice_is_to_be_removed(tmp_path: Path) -> None:
+    path = write(tmp_path, "enforcement: warn\nenforcement: deny\n")
+    with pytest.raises(InputError) as error:
+        load(path)
+    assert str(error.value).endswith(
+        "the key 'enforcement' stands here twice (kubectl takes the last): remove one"
+    )

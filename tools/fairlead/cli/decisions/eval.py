@@ -143,6 +143,9 @@ def command(
             _draw(console, question, answer)
 
     out.emit(data if len(data) > 1 else data[0], output, draw)
+    for request in inputs.requests:
+        for remark in request.remarks:
+            out.note(f"{request.path}: {remark}")
     return 0
 
 
