@@ -15,7 +15,11 @@ import data.settings
 # METADATA
 # description: The AdmissionReview that answers the request.
 # entrypoint: true
-main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": object.union_n([_answer, _warned, _audited])} if _decisions
+main := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"response": object.union_n([_answer, _warned, _audited]),
+} if _decisions
 
 _answer := _refused if count(_denials) > 0
 
@@ -101,7 +105,10 @@ else := [step |
 _operations := [operation | some decision in _decisions; some operation in decision.patch]
 
 # Two intents may add a list that the object lacks, and the second list would replace the first: append its items.
-_after_others(number, operation) := [{"op": "add", "path": concat("/", [operation.path, "-"]), "value": item} | some item in operation.value] if {
+_after_others(number, operation) := [step |
+	some item in operation.value
+	step := {"op": "add", "path": concat("/", [operation.path, "-"]), "value": item}
+] if {
 	_adds_list(operation)
 	some other in array.slice(_operations, 0, number)
 	_adds_list(other)

@@ -24,14 +24,14 @@ decision := {"deny": deny, "patch": patch, "warn": warn}
 # METADATA
 # description: Why the request is refused.
 deny contains sprintf("%s: %s", [_subject, error]) if {
-	some error in _errors
 	not _asks_nothing_new
+	some error in _errors
 }
 
-deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in a moment", [
-	_subject,
-	input.request.namespace,
-]) if {
+deny contains sprintf(
+	"%s: namespace %q is not known to the policy yet: retry in a moment",
+	[_subject, input.request.namespace],
+) if {
 	_is_placed
 	not _customer_is_known
 }
@@ -39,8 +39,8 @@ deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in
 # METADATA
 # description: What the user should know about a request that is admitted.
 warn contains sprintf("%s stays on its clusters, although it could not be placed now: %s", [_subject, error]) if {
-	some error in _errors
 	_asks_nothing_new
+	some error in _errors
 }
 
 warn contains sprintf("%s names no customer, so that its annotation %s is removed", [_subject, _key]) if {
@@ -138,7 +138,8 @@ _customer := name if {
 	namespaces.replicated(input.request.namespace, "customer") == null
 }
 
-_customer_is_known if some _ in [_customer]
+# Null, for nobody, is known, too.
+_customer_is_known if type_name(_customer) != ""
 
 _in_namespace(workload) := object.union(workload, {"metadata": {"namespace": input.request.namespace}})
 

@@ -47,10 +47,10 @@ _is_left if {
 
 _subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
 
-_problems contains sprintf("%s has the image %q, which is not a valid reference: write it like registry.example.com/team/app:1.0", [
-	image.title,
-	image.reference,
-]) if {
+_problems contains sprintf(
+	"%s has the image %q, which is not a valid reference: write it like registry.example.com/team/app:1.0",
+	[image.title, image.reference],
+) if {
 	some image in _checked
 	not repository_of(image.reference)
 }
@@ -66,10 +66,10 @@ _problems contains sprintf("%s has the image %q from %s, which is not an allowed
 	not _allowed(repository)
 }
 
-_problems contains sprintf("%s has the image %q without a digest: write it like registry.example.com/team/app@sha256:DIGEST", [
-	image.title,
-	image.reference,
-]) if {
+_problems contains sprintf(
+	"%s has the image %q without a digest: write it like registry.example.com/team/app@sha256:DIGEST",
+	[image.title, image.reference],
+) if {
 	settings.parameters.image_sources.require_digest
 	some image in _checked
 	repository_of(image.reference)

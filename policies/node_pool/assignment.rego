@@ -54,7 +54,7 @@ else := declared if {
 # The assignment, or an empty one without a pool.
 default pool_gives := {"nodeSelector": {}, "tolerations": []}
 
-pool_gives := assignment
+pool_gives := assignment # regal ignore:pointless-reassignment
 
 is_declared(_) if count(settings.pools) == 0
 

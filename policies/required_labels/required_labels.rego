@@ -72,11 +72,13 @@ _is_about(path, key) if {
 # The value of a label, null if it is missing.
 _value(object_with_labels, path, key) := object.get(object_with_labels, array.concat(path, [key]), null)
 
-_problem(path, label) := sprintf(`label "%s" is missing: add it to %s with %s`, [label.key, concat(".", path), _expected(label)]) if {
+_problem(path, label) := problem if {
 	_value(input.request.object, path, label.key) == null
-} else := sprintf(`label "%s" is %q in %s: change it to %s`, [label.key, value, concat(".", path), _expected(label)]) if {
+	problem := sprintf(`label "%s" is missing: add it to %s with %s`, [label.key, concat(".", path), _expected(label)])
+} else := problem if {
 	value := _value(input.request.object, path, label.key)
 	not _allows(label, value)
+	problem := sprintf(`label "%s" is %q in %s: change it to %s`, [label.key, value, concat(".", path), _expected(label)])
 }
 
 _allows(label, value) if value in label.values

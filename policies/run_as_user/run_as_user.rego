@@ -46,11 +46,10 @@ _is_left if {
 	_containers(input.request.object) == _containers(input.request.oldObject)
 }
 
-_problems contains sprintf("%s runs as user %v, which is not within %s: set its securityContext.runAsUser to one of these users", [
-	container.title,
-	container.user,
-	_allowed,
-]) if {
+_problems contains sprintf(
+	"%s runs as user %v, which is not within %s: set its securityContext.runAsUser to one of these users",
+	[container.title, container.user, _allowed],
+) if {
 	some container in _checked
 	container.user != null
 	not _within(container.user, container.user)

@@ -48,7 +48,9 @@ def test_all_tests_pass(flags: tuple[str, ...]) -> None:
 
 def test_the_readme_evaluates_a_review() -> None:
     (command,) = re.findall(r"^opa (eval .*)$", (_ROOT / "README.md").read_text(), re.MULTILINE)
-    ((result,),) = (each["expressions"] for each in json.loads(_opa(*shlex.split(command)))["result"])
+    ((result,),) = (
+        each["expressions"] for each in json.loads(_opa(*shlex.split(command)))["result"]
+    )
     assert result["value"]["response"]["auditAnnotations"]["node-pool"] == "placed: pool1"
 
 

@@ -66,7 +66,10 @@ _fits(operator, [text]) if {
 
 # METADATA
 # description: Why the cluster-selector cannot be read.
-selector_problems contains sprintf("%s is no list of requirements as JSON: write [{\"key\": \"region\", \"operator\": \"In\", \"values\": [\"eu\"]}]", [values.shown(selector)]) if {
+selector_problems contains sprintf(
+	`%s is no list of requirements as JSON: write [{"key": "region", "operator": "In", "values": ["eu"]}]`,
+	[values.shown(selector)],
+) if {
 	has_selector
 	not _is_selector_list
 }
