@@ -86,13 +86,7 @@ _warns(intent) if object.get(settings.enforcement, intent, "deny") == "warn"
 
 _warnings contains message if {
 	some decision in _decisions
-	some message in decision.warn
-}
-
-_warnings contains message if {
-	some decision in _decisions
-	some message in decision.deny
-	not message in _denials
+	some message in (decision.warn | (decision.deny - _denials))
 }
 
 _patch := _operations if count(_decisions) == 1

@@ -59,9 +59,7 @@ patch := [{"op": "remove", "path": _path}] if {
 } else := [{"op": "add", "path": "/metadata/annotations", "value": {_key: _decided_annotation}}] if {
 	_decided_annotation != _own_annotation
 	not _has_annotations
-} else := [{"op": "add", "path": _path, "value": _decided_annotation}] if {
-	_decided_annotation != _own_annotation
-}
+} else := [{"op": "add", "path": _path, "value": _decided_annotation}] if _decided_annotation != _own_annotation
 
 # METADATA
 # description: Why the workload runs on some clusters and not on others.
@@ -123,17 +121,15 @@ _customer := name if {
 	_is_placed
 	workload := _in_namespace(input.request.object)
 	name := customers.name with input as {"resource": workload}
-} else := name if {
-	_is_placed
+} else := _customer_of_namespace if _is_placed
+
+_customer_of_namespace := name if {
 	namespaces.can_look_up
 	name := namespaces.looked_up_annotation(input.request.namespace, "customer")
 	name != null
-} else := name if {
-	_is_placed
+} else := namespaces.looked_up(input.request.namespace, "customer") if {
 	namespaces.can_look_up
-	name := namespaces.looked_up(input.request.namespace, "customer")
 } else := null if {
-	_is_placed
 	not namespaces.can_look_up
 	namespaces.replicated(input.request.namespace, "customer") == null
 }

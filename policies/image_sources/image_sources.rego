@@ -55,12 +55,10 @@ _problems contains sprintf(
 	not repository_of(image.reference)
 }
 
-_problems contains sprintf("%s has the image %q from %s, which is not an allowed source: use an image from %s", [
-	image.title,
-	image.reference,
-	repository,
-	concat(" or ", settings.parameters.image_sources.sources),
-]) if {
+_problems contains sprintf(
+	"%s has the image %q from %s, which is not an allowed source: use an image from %s",
+	[image.title, image.reference, repository, concat(" or ", settings.parameters.image_sources.sources)],
+) if {
 	some image in _checked
 	repository := repository_of(image.reference)
 	not _allowed(repository)

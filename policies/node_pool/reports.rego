@@ -5,16 +5,15 @@ package node_pool
 # description: The audit annotation of an admitted request; empty if this intent does not apply.
 default audit := ""
 
-audit := concat("", ["placed: ", pool_name]) if placed
+audit := concat("", ["placed: ", pool_name]) if _is_in_pool
 
-audit := concat("", ["placed: ", pool_name]) if update_checked
+_is_in_pool if placed
+
+_is_in_pool if update_checked
 
 # METADATA
 # description: The pool of the pod, and the labels of the pool's nodes; no labels if the pool is not declared.
-placement := {"pool": pool_name, "nodeSelector": object.get(assignment, "nodeSelector", {})} if {
-	readable
-	applies
-} else := {"pool": pool_name, "nodeSelector": {}} if {
+placement := {"pool": pool_name, "nodeSelector": pool_gives.nodeSelector} if {
 	readable
 	applies
 }

@@ -95,40 +95,35 @@ else if {
 
 # Whether the namespace is known to be another one than those that the selector selects.
 _excludes(selector) if {
-	namespaces.can_look_up
 	some expression in selector
-	value := _current(expression.key)
+	value := _known(expression.key)
 	not _holds(expression, value)
 }
 
-_excludes(selector) if {
-	not namespaces.can_look_up
-	some expression in selector
-	value := _replicated(expression.key)
-	not _holds(expression, value)
-}
+_known(key) := _current(key) if namespaces.can_look_up
+
+_known(key) := _replicated(key) if not namespaces.can_look_up
 
 default _namespace := ""
 
 _namespace := input.request.namespace if is_string(input.request.namespace)
 
-# A label of the namespace, null if it has none, as it was replicated. Undefined if OPA cannot tell. About a Namespace
-# that is created or updated, its new labels decide.
-_replicated(key) := _namespace if {
-	key == _name_label
-} else := object.get(_own_labels, key, null) if {
-	_own_labels
+# A label of the namespace, null if it has none, as it was replicated. Undefined if OPA cannot tell.
+_replicated(key) := label if {
+	label := _given(key)
 } else := namespaces.replicated(_namespace, key)
 
 # The same label as the API server has it now. OPA asks only if the replicated labels do not select the namespace,
 # because they may be old.
-_current(key) := _namespace if {
-	key == _name_label
-} else := object.get(_own_labels, key, null) if {
-	_own_labels
+_current(key) := label if {
+	label := _given(key)
 } else := namespaces.looked_up(_namespace, key)
 
-_own_labels := labels if {
+# The same label, as far as the request says it: API servers set one to the name of the namespace, and the new labels of a
+# Namespace that is created or updated decide about it.
+_given(key) := _namespace if {
+	key == "kubernetes.io/metadata.name"
+} else := object.get(labels, key, null) if {
 	review.kind == ["", "Namespace"]
 	input.request.operation in {"CREATE", "UPDATE"}
 	labels := _or_none(object.get(input.request.object.metadata, "labels", null))
@@ -137,9 +132,6 @@ _own_labels := labels if {
 _or_none(null) := {}
 
 _or_none(labels) := labels if is_object(labels)
-
-# API servers set this label of each namespace to its name.
-_name_label := "kubernetes.io/metadata.name"
 
 _holds(expression, value) if {
 	expression.operator == "In"

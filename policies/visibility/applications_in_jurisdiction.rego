@@ -55,9 +55,7 @@ problems contains sprintf("customer %q is not known: it is not in placement.cust
 problems contains sprintf("no cluster is in jurisdiction %q: placement.clusters has %s", [
 	input.jurisdiction,
 	concat(", ", sort({cluster.jurisdiction | some cluster in placement.clusters})),
-]) if {
-	count(_clusters) == 0
-}
+]) if count(_clusters) == 0
 
 # METADATA
 # description: What the answer does not rest upon.

@@ -332,6 +332,4 @@ _has_ended(cluster, namespace, name) if {
 	condition.status == "True"
 }
 
-_has_ended(cluster, namespace, name) if {
-	is_string(_object(cluster, ["jobs", namespace, name]).status.completionTime)
-}
+_has_ended(cluster, namespace, name) if is_string(_object(cluster, ["jobs", namespace, name]).status.completionTime)

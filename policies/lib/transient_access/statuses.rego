@@ -28,9 +28,7 @@ _message := sprintf("since %s", [_cut(_spec.validUntil)]) if _phase == "Expired"
 _message := sprintf(
 	"no %s grants it yet. If this lasts, its name is taken, or the controller may not bind the role",
 	[_binding_kind],
-) if {
-	_phase == "Granted"
-}
+) if _phase == "Granted"
 
 _failed_condition := _condition("failed", "True", "Invalid", concat("; ", sort(_mistakes))) if {
 	count(_mistakes) > 0

@@ -140,11 +140,10 @@ problems contains _no_count("completions", completions) if not _is_count(complet
 problems contains problem if {
 	some quantity in _quantities
 	not _is_quantity(quantity.value)
-	problem := sprintf("%s has %s %s, which is no quantity: write it like 500m or 1Gi", [
-		quantity.holder,
-		quantity.resource,
-		values.shown(quantity.value),
-	])
+	problem := sprintf(
+		"%s has %s %s, which is no quantity: write it like 500m or 1Gi",
+		[quantity.holder, quantity.resource, values.shown(quantity.value)],
+	)
 }
 
 problems contains sprintf("its pods request %d resources: at most %d", [count(_resource_names), _most_resources]) if {

@@ -94,9 +94,7 @@ _repeated := {"clusters"} if {
 	is_object(_preferences)
 	is_string(_written)
 	count(values.texts_in(_written, count(_choices) + 2)) > count(_choices) + 1
-} else := values.repeated(sort(_choices)) if {
-	is_array(_choices)
-}
+} else := values.repeated(sort(_choices)) if is_array(_choices)
 
 # If a text has a key twice, a parser keeps the last one. In preferences of the right shape, all texts are keys:
 # `clusters`, each name, and `weight` for each name. One more text than that is enough to find the second one of two.
