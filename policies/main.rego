@@ -127,15 +127,17 @@ else := {}
 
 _outcomes := {intent: _cut(text) | some intent, decision in _decisions; text := _outcome(intent, decision)}
 
-_outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort(decision.deny))]) if {
+_outcome(intent, decision) := sprintf("%s: %s", [_verb(intent), concat("; ", sort(decision.deny))]) if {
 	count(decision.deny) > 0
-	_warns(intent)
-} else := sprintf("refused: %s", [concat("; ", sort(decision.deny))]) if {
-	count(decision.deny) > 0
-} else := intents.audits[intent] if {
+} else := text if {
 	count(_denials) == 0
-	intents.audits[intent] != ""
+	text := intents.audits[intent]
+	text != ""
 }
+
+_verb(intent) := "would be refused" if _warns(intent)
+
+else := "refused"
 
 # Messages quote the request, in which a name, a selector or a list of tolerations can have a megabyte.
 _longest := 4096

@@ -3,13 +3,13 @@ package node_pool
 
 # METADATA
 # description: The audit annotation of an admitted request; empty if this intent does not apply.
-default audit := ""
+audit := _placed_in_pool if placed
 
-audit := concat("", ["placed: ", pool_name]) if _is_in_pool
+else := _placed_in_pool if update_checked
 
-_is_in_pool if placed
+else := ""
 
-_is_in_pool if update_checked
+_placed_in_pool := concat("", ["placed: ", pool_name])
 
 # METADATA
 # description: The pool of the pod, and the labels of the pool's nodes; no labels if the pool is not declared.

@@ -61,9 +61,7 @@ readable if {
 	is_string(object.get(input.request.kind, "group", ""))
 	input.request.operation in {"CREATE", "UPDATE", "DELETE", "CONNECT"}
 	type_name(object.get(input.request, "subResource", "")) in {"string", "null"}
-	is_string(input.request.uid)
-	input.request.uid != ""
-	count(input.request.uid) <= 256
+	uid != ""
 	is_array(object.get(input, "intents", []))
 }
 

@@ -9,6 +9,7 @@ package scope
 
 import data.intents
 import data.lib.controllers
+import data.lib.label_selectors
 import data.namespaces
 import data.review
 import data.settings
@@ -133,19 +134,4 @@ _or_none(null) := {}
 
 _or_none(labels) := labels if is_object(labels)
 
-_holds(expression, value) if {
-	expression.operator == "In"
-	value in expression.values
-}
-
-_holds(expression, value) if {
-	expression.operator == "NotIn"
-	not value in expression.values
-}
-
-_holds(expression, value) if {
-	expression.operator == "Exists"
-	value != null
-}
-
-_holds(expression, null) if expression.operator == "DoesNotExist"
+_holds(expression, value) if label_selectors.meets(expression.operator, object.get(expression, "values", []), value)

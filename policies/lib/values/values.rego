@@ -61,12 +61,8 @@ choices(value) := value if is_array(value)
 
 choices(value) := value.clusters if {
 	object.keys(value) == {"clusters"}
-	_is_collection(value.clusters)
+	type_name(value.clusters) in {"array", "object"}
 }
-
-_is_collection(value) if is_array(value)
-
-_is_collection(value) if is_object(value)
 
 # METADATA
 # description: What YAML read where somebody wrote a text without quotes, as messages say it; undefined for other values.
