@@ -23,14 +23,14 @@ decision := {"deny": deny, "patch": patch, "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s: %s", [_subject, error]) if {
+deny contains sprintf("%s: %s", [review.subject, error]) if {
 	not _asks_nothing_new
 	some error in _errors
 }
 
 deny contains sprintf(
 	"%s: namespace %q is not known to the policy yet: retry in a moment",
-	[_subject, input.request.namespace],
+	[review.subject, input.request.namespace],
 ) if {
 	_is_placed
 	not _customer_is_known
@@ -38,12 +38,12 @@ deny contains sprintf(
 
 # METADATA
 # description: What the user should know about a request that is admitted.
-warn contains sprintf("%s stays on its clusters, although it could not be placed now: %s", [_subject, error]) if {
+warn contains sprintf("%s stays on its clusters, although it could not be placed now: %s", [review.subject, error]) if {
 	_asks_nothing_new
 	some error in _errors
 }
 
-warn contains sprintf("%s names no customer, so that its annotation %s is removed", [_subject, _key]) if {
+warn contains sprintf("%s names no customer, so that its annotation %s is removed", [review.subject, _key]) if {
 	_is_placed
 	_customer == null
 	_own_annotation != null
@@ -68,8 +68,6 @@ explanation contains sprintf("cluster %s: %s", [name, sentence]) if some name, s
 _key := "federation.kubernetes.io/replica-set-preferences"
 
 _path := sprintf("/metadata/annotations/%s", [replace(_key, "/", "~1")])
-
-_subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
 
 _is_placed if {
 	review.kind in {["apps", "Deployment"], ["apps", "StatefulSet"], ["apps", "ReplicaSet"], ["batch", "Job"]}

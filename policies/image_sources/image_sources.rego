@@ -22,7 +22,7 @@ decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s: %s", [_subject, problem]) if {
+deny contains sprintf("%s: %s", [review.subject, problem]) if {
 	input.request.operation in {"CREATE", "UPDATE"}
 	not mirror_pods.is_mirror
 	some problem in (pod_specs.problems | _new_problems)
@@ -44,8 +44,6 @@ _is_left if {
 	templates.changes
 	_images(input.request.object) == _images(input.request.oldObject)
 }
-
-_subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
 
 _problems contains sprintf(
 	"%s has the image %q, which is not a valid reference: write it like registry.example.com/team/app:1.0",

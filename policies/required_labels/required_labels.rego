@@ -20,7 +20,7 @@ decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
+deny contains sprintf("%s: %s", [review.subject, problem]) if {
 	review.kind in _kinds
 	some path in _paths
 	some label in settings.parameters.required_labels.labels

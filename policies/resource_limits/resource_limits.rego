@@ -25,7 +25,7 @@ decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
+deny contains sprintf("%s: %s", [review.subject, problem]) if {
 	not mirror_pods.is_mirror
 	some problem in (pod_specs.problems | _problems)
 }

@@ -35,6 +35,10 @@ name := concat("", [input.request.object.metadata.generateName, "*"]) if _genera
 
 else := input.request.object.metadata.name if not object.get(input.request.object.metadata, "name", "") in {null, ""}
 
+# METADATA
+# description: The object as messages name it, such as `deployment "web"`.
+subject := sprintf("%s %q", [lower(input.request.kind.kind), name])
+
 _generated if {
 	input.request.operation != "UPDATE"
 	metadata := input.request.object.metadata

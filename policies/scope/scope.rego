@@ -17,8 +17,7 @@ import data.settings
 # METADATA
 # description: The intents that decide about the request.
 concerned contains intent if {
-	some intent, selectors in candidates
-	not _exempt(intent)
+	some intent, selectors in _candidates
 	some selector in selectors
 	not _judged_by_owner(intent, selector)
 	_selects(selector)
@@ -27,23 +26,21 @@ concerned contains intent if {
 # METADATA
 # description: The intents that may have a say, while OPA cannot tell which labels the namespace has.
 unclear contains intent if {
-	some intent, selectors in candidates
+	some intent, selectors in _candidates
 	not intent in concerned
-	not _exempt(intent)
 	some selector in selectors
 	not _judged_by_owner(intent, selector)
 	not _excludes(selector)
 }
 
-# METADATA
-# description: |
-#   The intents that have a say in such objects, each with the selectors of its namespaces, if the caller asks for them. Each
-#   webhook belongs to one intent, which OPA's plugin names in `intents`. So an intent decides only where its own webhooks
-#   ask, by their rules, selectors and conditions, and not if they are disabled. Without `intents`, the caller asks for all.
-#   About an object that is too large, those have a say that may refuse it.
-candidates := {intent: selectors |
+# The intents that have a say in such objects, each with the selectors of its namespaces, if the caller asks for them. Each
+# webhook belongs to one intent, which OPA's plugin names in `intents`. So an intent decides only where its own webhooks ask,
+# by their rules, selectors and conditions, and not if they are disabled. Without `intents`, the caller asks for all. About an
+# object that is too large, those have a say that may refuse it.
+_candidates := {intent: selectors |
 	some intent, selectors in _requests[input.request.operation][_kind]
 	intent in object.get(input, "intents", [intent])
+	not _exempt(intent)
 }
 
 _requests := intents.requests if review.readable
