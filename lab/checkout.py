@@ -1,5 +1,5 @@
-"""The steps of `fairlead test` in a checkout: policies compiled, formatted, tested and covered;
-code linted, typed and tested."""
+"""The steps of `fairlead test` in a checkout: policies compiled, formatted, linted, tested and
+covered; code linted, typed and tested."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fairlead.deployment import review_limits
 from fairlead.opa import cli
 from fairlead.policy import contract, generated, policy_files
 from fairlead.policy.policy_set import PolicySet
+from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
 from lab import coverage, developers, project_tables
 from lab.engines import matrix
@@ -90,6 +91,7 @@ def _steps(arguments: list[str], progress: Progress) -> dict[str, Callable[[], s
     return {
         "opa check": lambda: _check(progress),
         "opa fmt": lambda: _formatted(progress),
+        "regal": lambda: _linted(progress),
         "opa test": lambda: _tested(progress),
         "ruff": lambda: _program([*python, "ruff", "check", "--quiet", *_CODE]),
         "ruff format": lambda: _program([*python, "ruff", "format", "--check", "--quiet", *_CODE]),
@@ -121,6 +123,13 @@ def _formatted(progress: Progress) -> str:
     if changed := cli.fmt(policy_files.builtin(), progress):
         raise FairleadError(f"not formatted: {', '.join(changed)}; run `opa fmt -w policies`")
     return ""
+
+
+def _linted(progress: Progress) -> str:
+    """Lint the policies by the rules of `.regal/config.yaml`."""
+    regal = toolchain.ensure([toolchain.REGAL], progress)[toolchain.REGAL]
+    folder = policy_files.builtin().relative_to(paths.root())  # as the configuration names files
+    return _program([str(regal), "lint", "--no-color", str(folder)])
 
 
 def _tested(progress: Progress) -> str:

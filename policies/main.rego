@@ -15,7 +15,11 @@ import data.settings
 # METADATA
 # description: The AdmissionReview that answers the request.
 # entrypoint: true
-main := {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": object.union_n([_answer, _warned, _audited])} if _decisions
+main := {
+	"apiVersion": "admission.k8s.io/v1",
+	"kind": "AdmissionReview",
+	"response": object.union_n([_answer, _warned, _audited]),
+} if _decisions
 
 _answer := _refused if count(_denials) > 0
 
@@ -82,13 +86,7 @@ _warns(intent) if object.get(settings.enforcement, intent, "deny") == "warn"
 
 _warnings contains message if {
 	some decision in _decisions
-	some message in decision.warn
-}
-
-_warnings contains message if {
-	some decision in _decisions
-	some message in decision.deny
-	not message in _denials
+	some message in (decision.warn | (decision.deny - _denials))
 }
 
 _patch := _operations if count(_decisions) == 1
@@ -101,7 +99,10 @@ else := [step |
 _operations := [operation | some decision in _decisions; some operation in decision.patch]
 
 # Two intents may add a list that the object lacks, and the second list would replace the first: append its items.
-_after_others(number, operation) := [{"op": "add", "path": concat("/", [operation.path, "-"]), "value": item} | some item in operation.value] if {
+_after_others(number, operation) := [step |
+	some item in operation.value
+	step := {"op": "add", "path": concat("/", [operation.path, "-"]), "value": item}
+] if {
 	_adds_list(operation)
 	some other in array.slice(_operations, 0, number)
 	_adds_list(other)
@@ -126,15 +127,17 @@ else := {}
 
 _outcomes := {intent: _cut(text) | some intent, decision in _decisions; text := _outcome(intent, decision)}
 
-_outcome(intent, decision) := sprintf("would be refused: %s", [concat("; ", sort(decision.deny))]) if {
+_outcome(intent, decision) := sprintf("%s: %s", [_verb(intent), concat("; ", sort(decision.deny))]) if {
 	count(decision.deny) > 0
-	_warns(intent)
-} else := sprintf("refused: %s", [concat("; ", sort(decision.deny))]) if {
-	count(decision.deny) > 0
-} else := intents.audits[intent] if {
+} else := text if {
 	count(_denials) == 0
-	intents.audits[intent] != ""
+	text := intents.audits[intent]
+	text != ""
 }
+
+_verb(intent) := "would be refused" if _warns(intent)
+
+else := "refused"
 
 # Messages quote the request, in which a name, a selector or a list of tolerations can have a megabyte.
 _longest := 4096

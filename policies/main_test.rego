@@ -73,7 +73,7 @@ test_the_audit_of_a_refused_request_does_not_say_that_another_intent_placed_it i
 	refused := {"deny": {"no"}, "patch": [], "warn": set()}
 	placed := {"deny": set(), "patch": [], "warn": set()}
 	answer := system.main with input as _pod({})
-		with data.system._decisions as {"node-pool": placed, "other": refused}
+		with system._decisions as {"node-pool": placed, "other": refused}
 		with data.node_pool.audit as "placed: pool1"
 	answer.response.auditAnnotations == {"other": "refused: no", "decisionUID": "42"}
 }
@@ -82,7 +82,7 @@ test_a_warning_of_one_intent_does_not_count_as_a_denial_of_another if {
 	no := {"deny": {"no"}, "patch": [], "warn": set()}
 	never := {"deny": {"never"}, "patch": [], "warn": set()}
 	answer := system.main with input as _pod({})
-		with data.system._decisions as {"node-pool": no, "other": never}
+		with system._decisions as {"node-pool": no, "other": never}
 		with data.settings.enforcement as {"node-pool": "warn"}
 	answer.response.warnings == ["no"]
 	answer.response.status.message == "never"
@@ -195,7 +195,7 @@ test_the_second_list_that_intents_add_at_one_place_is_appended if {
 	add := {"op": "add", "path": "/spec/initContainers", "value": [{"name": "a"}]}
 	other := {"op": "add", "path": "/spec/initContainers", "value": [{"name": "b"}, {"name": "c"}]}
 	kept := {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
-	answer := system.main with input as _pod({}) with data.system._decisions as {
+	answer := system.main with input as _pod({}) with system._decisions as {
 		"one": {"deny": set(), "patch": [add], "warn": set()},
 		"two": {"deny": set(), "patch": [kept, other], "warn": set()},
 	}
@@ -210,7 +210,7 @@ test_the_second_list_that_intents_add_at_one_place_is_appended if {
 test_the_audit_of_two_intents_that_admit_the_request if {
 	quiet := {"deny": set(), "patch": [], "warn": set()}
 	answer := system.main with input as _pod({})
-		with data.system._decisions as {"node-pool": quiet, "other": quiet}
+		with system._decisions as {"node-pool": quiet, "other": quiet}
 		with data.intents.audits as {"node-pool": "placed: pool1", "other": ""}
 	answer == _answer({"uid": "42", "allowed": true, "auditAnnotations": {"node-pool": "placed: pool1", "decisionUID": "42"}})
 }

@@ -62,3 +62,11 @@ def test_the_type_checker_tells_all_that_is_wrong(monkeypatch: pytest.MonkeyPatc
     ):
         checkout._typed(["mypy"])
     assert len(asked) == len(checkout._TYPED)
+
+
+def test_each_rule_of_the_linter_that_does_not_count_has_a_reason() -> None:
+    """In the configuration, a rule is four spaces in; its reason is a comment among its lines."""
+    text = (paths.root() / ".regal" / "config.yaml").read_text()
+    rules = re.split(r"^(?= {4}\w)", text, flags=re.MULTILINE)[1:]
+    assert len(rules) > 5
+    assert [rule for rule in rules if "#" not in rule] == []

@@ -29,7 +29,7 @@ children := value if {
 
 # METADATA
 # description: The seconds until the next transition, at most an hour; 0 if there is none.
-resyncAfterSeconds := decision.resync_after_seconds
+resyncAfterSeconds := decision.resync_after_seconds # regal ignore:prefer-snake-case
 
 # METADATA
 # description: Whether the parent may go; only an answer to a request that finalizes has it.

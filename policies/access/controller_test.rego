@@ -17,7 +17,7 @@ _request := {
 }
 
 test_the_whole_answer if {
-	answer := data.controller with input as _request with time.now_ns as 0
+	answer := controller with input as _request with time.now_ns as 0
 	answer.children == []
 	answer.resyncAfterSeconds == 0
 	answer.finalized

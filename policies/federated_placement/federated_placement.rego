@@ -23,27 +23,27 @@ decision := {"deny": deny, "patch": patch, "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s: %s", [_subject, error]) if {
-	some error in _errors
+deny contains sprintf("%s: %s", [review.subject, error]) if {
 	not _asks_nothing_new
+	some error in _errors
 }
 
-deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in a moment", [
-	_subject,
-	input.request.namespace,
-]) if {
+deny contains sprintf(
+	"%s: namespace %q is not known to the policy yet: retry in a moment",
+	[review.subject, input.request.namespace],
+) if {
 	_is_placed
 	not _customer_is_known
 }
 
 # METADATA
 # description: What the user should know about a request that is admitted.
-warn contains sprintf("%s stays on its clusters, although it could not be placed now: %s", [_subject, error]) if {
-	some error in _errors
+warn contains sprintf("%s stays on its clusters, although it could not be placed now: %s", [review.subject, error]) if {
 	_asks_nothing_new
+	some error in _errors
 }
 
-warn contains sprintf("%s names no customer, so that its annotation %s is removed", [_subject, _key]) if {
+warn contains sprintf("%s names no customer, so that its annotation %s is removed", [review.subject, _key]) if {
 	_is_placed
 	_customer == null
 	_own_annotation != null
@@ -59,9 +59,7 @@ patch := [{"op": "remove", "path": _path}] if {
 } else := [{"op": "add", "path": "/metadata/annotations", "value": {_key: _decided_annotation}}] if {
 	_decided_annotation != _own_annotation
 	not _has_annotations
-} else := [{"op": "add", "path": _path, "value": _decided_annotation}] if {
-	_decided_annotation != _own_annotation
-}
+} else := [{"op": "add", "path": _path, "value": _decided_annotation}] if _decided_annotation != _own_annotation
 
 # METADATA
 # description: Why the workload runs on some clusters and not on others.
@@ -70,8 +68,6 @@ explanation contains sprintf("cluster %s: %s", [name, sentence]) if some name, s
 _key := "federation.kubernetes.io/replica-set-preferences"
 
 _path := sprintf("/metadata/annotations/%s", [replace(_key, "/", "~1")])
-
-_subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
 
 _is_placed if {
 	review.kind in {["apps", "Deployment"], ["apps", "StatefulSet"], ["apps", "ReplicaSet"], ["batch", "Job"]}
@@ -123,22 +119,21 @@ _customer := name if {
 	_is_placed
 	workload := _in_namespace(input.request.object)
 	name := customers.name with input as {"resource": workload}
-} else := name if {
-	_is_placed
+} else := _customer_of_namespace if _is_placed
+
+_customer_of_namespace := name if {
 	namespaces.can_look_up
 	name := namespaces.looked_up_annotation(input.request.namespace, "customer")
 	name != null
-} else := name if {
-	_is_placed
+} else := namespaces.looked_up(input.request.namespace, "customer") if {
 	namespaces.can_look_up
-	name := namespaces.looked_up(input.request.namespace, "customer")
 } else := null if {
-	_is_placed
 	not namespaces.can_look_up
 	namespaces.replicated(input.request.namespace, "customer") == null
 }
 
-_customer_is_known if some _ in [_customer]
+# Null, for nobody, is known, too.
+_customer_is_known if type_name(_customer) != ""
 
 _in_namespace(workload) := object.union(workload, {"metadata": {"namespace": input.request.namespace}})
 

@@ -22,7 +22,7 @@ decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s: %s", [_subject, problem]) if {
+deny contains sprintf("%s: %s", [review.subject, problem]) if {
 	input.request.operation in {"CREATE", "UPDATE"}
 	not mirror_pods.is_mirror
 	some problem in (pod_specs.problems | _new_problems)
@@ -45,31 +45,27 @@ _is_left if {
 	_images(input.request.object) == _images(input.request.oldObject)
 }
 
-_subject := sprintf("%s %q", [lower(input.request.kind.kind), review.name])
-
-_problems contains sprintf("%s has the image %q, which is not a valid reference: write it like registry.example.com/team/app:1.0", [
-	image.title,
-	image.reference,
-]) if {
+_problems contains sprintf(
+	"%s has the image %q, which is not a valid reference: write it like registry.example.com/team/app:1.0",
+	[image.title, image.reference],
+) if {
 	some image in _checked
 	not repository_of(image.reference)
 }
 
-_problems contains sprintf("%s has the image %q from %s, which is not an allowed source: use an image from %s", [
-	image.title,
-	image.reference,
-	repository,
-	concat(" or ", settings.parameters.image_sources.sources),
-]) if {
+_problems contains sprintf(
+	"%s has the image %q from %s, which is not an allowed source: use an image from %s",
+	[image.title, image.reference, repository, concat(" or ", settings.parameters.image_sources.sources)],
+) if {
 	some image in _checked
 	repository := repository_of(image.reference)
 	not _allowed(repository)
 }
 
-_problems contains sprintf("%s has the image %q without a digest: write it like registry.example.com/team/app@sha256:DIGEST", [
-	image.title,
-	image.reference,
-]) if {
+_problems contains sprintf(
+	"%s has the image %q without a digest: write it like registry.example.com/team/app@sha256:DIGEST",
+	[image.title, image.reference],
+) if {
 	settings.parameters.image_sources.require_digest
 	some image in _checked
 	repository_of(image.reference)

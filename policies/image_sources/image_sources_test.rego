@@ -13,10 +13,10 @@ _deny(request) := deny if {
 	deny := image_sources.deny with data.settings.parameters as _parameters with input as {"request": request}
 }
 
-_request(group, kind, object) := {
+_request(group, kind, manifest) := {
 	"operation": "CREATE",
 	"kind": {"group": group, "version": "v1", "kind": kind},
-	"object": object,
+	"object": manifest,
 }
 
 _pod(spec) := {"metadata": {"name": "web"}, "spec": spec}

@@ -18,12 +18,10 @@ _parts(reference) := regex.find_all_string_submatch_n(_pattern, _full(reference)
 # A runtime takes these for the ID of an image that is on its node already, from wherever it came.
 _image_id := `^(sha256:)?[a-f0-9]{64}$`
 
-_pattern := sprintf(`^(%s(?::[0-9]+)?)/(%s(?:/%s)*)(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@%s)?$`, [
-	_host,
-	_component,
-	_component,
-	_digest,
-])
+_pattern := sprintf(
+	`^(%s(?::[0-9]+)?)/(%s(?:/%s)*)(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@%s)?$`,
+	[_host, _component, _component, _digest],
+)
 
 _host := `(?:[a-zA-Z0-9]+(?:-+[a-zA-Z0-9]+)*(?:\.[a-zA-Z0-9]+(?:-+[a-zA-Z0-9]+)*)*|\[[a-fA-F0-9:]+\])`
 

@@ -49,9 +49,7 @@ mapped_only if {
 
 _of_placement if input.intents
 
-_of_placement if {
-	count(object.get(intents.requests, [input.request.operation, concat("/", review.kind)], {})) < 2
-}
+_of_placement if count(object.get(intents.requests, [input.request.operation, concat("/", review.kind)], {})) < 2
 
 _lacks(namespace, key) if key in namespace.metadata.absentLabels
 

@@ -9,7 +9,7 @@ _sidecar(request) := {"status_code": 200, "body": {"metadata": {"name": "new", "
 	request.tls_ca_cert_file == "ca.crt"
 } else := {"status_code": 404, "body": {}}
 
-_no_sidecar(_) := {"status_code": 0}
+_no_sidecar(_) := {"status_code": 0} # regal ignore:argument-always-wildcard
 
 test_a_replicated_label_is_as_it_was_replicated if {
 	held := {"payments": {"metadata": {"labels": {"agentpool": "pool1", "empty": ""}}}}

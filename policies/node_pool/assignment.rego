@@ -26,9 +26,7 @@ else := null if {
 }
 
 # Null, for a namespace without the label, is a known value, too.
-label_known if is_string(namespace_label)
-
-label_known if is_null(namespace_label)
+label_known if type_name(namespace_label) in {"string", "null"}
 
 # An empty label opts out of the default pool.
 pool_name := namespace_label if not namespace_label in {"", null}
@@ -54,7 +52,7 @@ else := declared if {
 # The assignment, or an empty one without a pool.
 default pool_gives := {"nodeSelector": {}, "tolerations": []}
 
-pool_gives := assignment
+pool_gives := assignment # regal ignore:pointless-reassignment
 
 is_declared(_) if count(settings.pools) == 0
 

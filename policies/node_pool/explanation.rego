@@ -22,7 +22,9 @@ explanation contains "the update does not change spec.nodeSelector: left alone" 
 	not loses_last_gate
 }
 
-explanation contains "its last scheduling gate is removed, and no pool has placed it yet: decided like a new pod" if loses_last_gate
+explanation contains "its last scheduling gate is removed, and no pool has placed it yet: decided like a new pod" if {
+	loses_last_gate
+}
 
 explanation contains "the update does not change the template: left alone" if {
 	pod_specs.is_template
@@ -49,12 +51,18 @@ explanation contains sprintf("its template has nodeSelector %s from an earlier d
 
 explanation contains "what an earlier pool gave to its template is removed" if pool_withdrawn
 
-explanation contains sprintf("namespace %q belongs to pool %q by its label %s", [namespace, pool_name, settings.namespace_label]) if {
+explanation contains sprintf(
+	"namespace %q belongs to pool %q by its label %s",
+	[namespace, pool_name, settings.namespace_label],
+) if {
 	applies
 	namespace_label != null
 }
 
-explanation contains sprintf("namespace %q has no label %s: the default pool %q", [namespace, settings.namespace_label, pool_name]) if {
+explanation contains sprintf(
+	"namespace %q has no label %s: the default pool %q",
+	[namespace, settings.namespace_label, pool_name],
+) if {
 	applies
 	namespace_label == null
 }
@@ -64,14 +72,11 @@ explanation contains sprintf("pool %q gives nodeSelector %s and %s", [pool_name,
 	given := selector_text(assignment.nodeSelector)
 }
 
-default _given_tolerations := "1 toleration"
-
-_given_tolerations := sprintf("%d tolerations", [number]) if {
-	number := count(assignment.tolerations)
-	number != 1
-}
-
 explanation contains "the pod already has the whole assignment" if {
 	placed
 	patch == []
 }
+
+_given_tolerations := "1 toleration" if count(assignment.tolerations) == 1
+
+else := sprintf("%d tolerations", [count(assignment.tolerations)])

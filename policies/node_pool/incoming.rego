@@ -10,7 +10,9 @@ import data.review
 # for ever.
 gets_assignment if pod_specs.is_pod
 
-gets_assignment if review.kind == ["apps", "DaemonSet"]
+gets_assignment if is_daemon_set
+
+is_daemon_set if review.kind == ["apps", "DaemonSet"]
 
 # How messages name the object, and the part of it that they are about.
 subject := sprintf("pod %q", [review.name]) if pod_specs.is_pod

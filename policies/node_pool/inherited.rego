@@ -10,10 +10,7 @@ import data.namespaces
 note_key := "fairlead.dev/assigned"
 
 # JSON of the form `{"nodeSelector": {...}, "tolerations": [...]}`.
-note_text := template_metadata.annotations[note_key] if {
-	pod_specs.is_template
-	gets_assignment
-}
+note_text := template_metadata.annotations[note_key] if is_daemon_set
 
 template_metadata := pod_specs.template_of(input.request.object).metadata
 

@@ -109,8 +109,8 @@ test_only_a_changed_template_gets_warnings_and_then_about_all_of_it if {
 	before := _deployment({}, {"tolerations": [_spot]})
 	review := _review({"operation": "UPDATE", "kind": kind, "oldObject": before})
 	same := object.union(review, {"request": {"object": _deployment({"a": "b"}, before.spec.template.spec)}})
-	other := object.union(review, {"request": {"object": _deployment({}, {"tolerations": [_spot, _gpu]})}})
 	_decide(same, {"allowedTolerations": [_gpu]}) == _untouched
+	other := object.union(review, {"request": {"object": _deployment({}, {"tolerations": [_spot, _gpu]})}})
 	count(_decide(other, {"allowedTolerations": [_gpu]}).warn) == 1
 }
 

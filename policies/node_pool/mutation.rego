@@ -1,14 +1,13 @@
-# The patch of a pod or a DaemonSet's template, unless the request is an ordinary one: `ordinary.rego` answers most. The patch
-# adds what is missing of the assignment, and removes what an earlier decision added and the pool no longer gives. Without a
-# pool, the assignment is empty.
+# The patch of a pod or a DaemonSet's template. It adds what is missing of the assignment, and removes what an earlier
+# decision added and the pool no longer gives. Without a pool, the assignment is empty.
 package node_pool
 
 import data.lib.pod_specs
 
 # A pod gets no note, because nobody applies its manifest again.
-mutation := array.concat(_selector_operations, tolerations_operations) if pod_specs.is_pod
+mutation := array.concat(_selector_operations, _tolerations_operations) if pod_specs.is_pod
 
-else := array.flatten([_selector_operations, tolerations_operations, _note_operations])
+else := array.flatten([_selector_operations, _tolerations_operations, _note_operations])
 
 _selector_after := object.union(own_selector, pool_gives.nodeSelector)
 
@@ -20,7 +19,7 @@ else := [{"op": "add", "path": pointer("nodeSelector"), "value": _selector_after
 
 _tolerations_after := array.concat(kept_tolerations, missing_tolerations)
 
-tolerations_operations := _append(missing_tolerations) if count(kept_tolerations) == count(pod_tolerations)
+_tolerations_operations := _append(missing_tolerations) if count(kept_tolerations) == count(pod_tolerations)
 
 else := [{"op": "remove", "path": pointer("tolerations")}] if count(_tolerations_after) == 0
 

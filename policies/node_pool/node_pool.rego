@@ -217,21 +217,19 @@ _lack := sprintf(", which also requires %s", [selector_text(missing)]) if {
 # The way out for a nodeSelector that no manifest sets.
 default _hint := ""
 
-_hint := sprintf(`; if its manifest does not set it: kubectl -n %s patch daemonset %s --type json -p '[%s]'`, [
-	namespace,
-	review.name,
-	json.marshal({"op": "remove", "path": pointer("nodeSelector")}),
-]) if {
+_hint := sprintf(
+	`; if its manifest does not set it: kubectl -n %s patch daemonset %s --type json -p '[%s]'`,
+	[namespace, review.name, json.marshal({"op": "remove", "path": pointer("nodeSelector")})],
+) if {
 	pod_specs.is_template
 	gets_assignment
 	node_selector_of(input.request.oldObject) == node_selector
 }
 
-_hint := sprintf("; an earlier pool gave it to DaemonSet %q: kubectl -n %s rollout restart daemonset %s", [
-	daemon_sets[0],
-	namespace,
-	daemon_sets[0],
-]) if {
+_hint := sprintf(
+	"; an earlier pool gave it to DaemonSet %q: kubectl -n %s rollout restart daemonset %s",
+	[daemon_sets[0], namespace, daemon_sets[0]],
+) if {
 	pod_specs.is_pod
 	input.request.object.metadata.annotations[note_key]
 	daemon_sets := [owner.name |
@@ -251,6 +249,4 @@ _pairs(choices) := concat(", ", [pair |
 	some key, values in choices
 	some value in values
 	pair := sprintf("%s=%s", [key, value])
-]) if {
-	count(choices) > 0
-}
+]) if count(choices) > 0

@@ -367,7 +367,7 @@ test_nothing_is_admitted_for_want_of_a_reason if {
 	every review in [_create({"nodeName": "n1"}), _update({"nodeSelector": {}}, {"nodeSelector": {"agentpool": "pool2"}})] {
 		decision := node_pool.decision with input as review
 			with data.kubernetes.namespaces as {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}
-			with data.node_pool._refusals as set()
+			with node_pool._refusals as set()
 		decision == _denied(`pod "web" does not fit pool "pool1" of namespace "payments"`)
 	}
 }

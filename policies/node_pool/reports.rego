@@ -3,18 +3,17 @@ package node_pool
 
 # METADATA
 # description: The audit annotation of an admitted request; empty if this intent does not apply.
-default audit := ""
+audit := _placed_in_pool if placed
 
-audit := concat("", ["placed: ", pool_name]) if placed
+else := _placed_in_pool if update_checked
 
-audit := concat("", ["placed: ", pool_name]) if update_checked
+else := ""
+
+_placed_in_pool := concat("", ["placed: ", pool_name])
 
 # METADATA
 # description: The pool of the pod, and the labels of the pool's nodes; no labels if the pool is not declared.
-placement := {"pool": pool_name, "nodeSelector": object.get(assignment, "nodeSelector", {})} if {
-	readable
-	applies
-} else := {"pool": pool_name, "nodeSelector": {}} if {
+placement := {"pool": pool_name, "nodeSelector": pool_gives.nodeSelector} if {
 	readable
 	applies
 }

@@ -17,23 +17,19 @@ decision := {"deny": deny, "patch": [], "warn": set()}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s: replicas %d is not within %s: set spec.replicas to one of these numbers", [
-	_subject,
-	number,
-	_allowed,
-]) if {
+deny contains sprintf(
+	"%s: replicas %d is not within %s: set spec.replicas to one of these numbers",
+	[_subject, number, _allowed],
+) if {
 	_replicas_change
 	number := _replicas(input.request.object)
 	not _within(number, number)
 }
 
-deny contains sprintf("%s: %s %d is not within %s: set spec.%s to one of these numbers", [
-	_subject,
-	field,
-	bound,
-	_allowed,
-	field,
-]) if {
+deny contains sprintf(
+	"%s: %s %d is not within %s: set spec.%s to one of these numbers",
+	[_subject, field, bound, _allowed, field],
+) if {
 	_bounds_change
 	some field, bound in _bounds(input.request.object)
 	not _within(bound, bound)
@@ -45,8 +41,8 @@ deny contains sprintf(
 ) if {
 	_bounds_change
 	bounds := _bounds(input.request.object)
-	every bound in bounds { _within(bound, bound) }
 	not _within(bounds.minReplicas, bounds.maxReplicas)
+	every bound in bounds { _within(bound, bound) }
 }
 
 # The kind in lower case. A Scale is named after the object that it scales.

@@ -20,7 +20,7 @@ decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
+deny contains sprintf("%s: %s", [review.subject, problem]) if {
 	review.kind in _kinds
 	some path in _paths
 	some label in settings.parameters.required_labels.labels
@@ -72,11 +72,13 @@ _is_about(path, key) if {
 # The value of a label, null if it is missing.
 _value(object_with_labels, path, key) := object.get(object_with_labels, array.concat(path, [key]), null)
 
-_problem(path, label) := sprintf(`label "%s" is missing: add it to %s with %s`, [label.key, concat(".", path), _expected(label)]) if {
+_problem(path, label) := problem if {
 	_value(input.request.object, path, label.key) == null
-} else := sprintf(`label "%s" is %q in %s: change it to %s`, [label.key, value, concat(".", path), _expected(label)]) if {
+	problem := sprintf(`label "%s" is missing: add it to %s with %s`, [label.key, concat(".", path), _expected(label)])
+} else := problem if {
 	value := _value(input.request.object, path, label.key)
 	not _allows(label, value)
+	problem := sprintf(`label "%s" is %q in %s: change it to %s`, [label.key, value, concat(".", path), _expected(label)])
 }
 
 _allows(label, value) if value in label.values

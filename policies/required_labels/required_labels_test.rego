@@ -111,7 +111,7 @@ test_an_update_warns_of_pods_without_a_label if {
 	template := {"object": {"spec": {"template": {"metadata": {"labels": labels}}}}}
 	request := object.union(_deployment(_good), template)
 	restarted := {"object": {"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}}}
-	update := object.union(object.union(request, {"operation": "UPDATE", "oldObject": request.object}), restarted)
+	update := object.union_n([request, {"operation": "UPDATE", "oldObject": request.object}, restarted])
 	warning := `every pod of Deployment "web" will be refused: label "team" is missing: add it to spec.template.metadata.labels with a value that is not empty`
 	_warn_with_templates(update, _parameters.required_labels.kinds) == {warning}
 	_warn_with_templates(update, ["apps/v1/Deployment"]) == set()

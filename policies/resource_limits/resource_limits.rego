@@ -25,7 +25,7 @@ decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
+deny contains sprintf("%s: %s", [review.subject, problem]) if {
 	not mirror_pods.is_mirror
 	some problem in (pod_specs.problems | _problems)
 }
@@ -52,12 +52,10 @@ _unreadable(spec) := {problem |
 	some name in names
 	value := entry.container.resources[list][name]
 	not _is_quantity(value)
-	problem := sprintf("%s has the %s %s %s, which is not a quantity: write it like 500m or 1Gi", [
-		entry.title,
-		name,
-		_nouns[list],
-		json.marshal(value),
-	])
+	problem := sprintf(
+		"%s has the %s %s %s, which is not a quantity: write it like 500m or 1Gi",
+		[entry.title, name, _nouns[list], json.marshal(value)],
+	)
 } | {problem |
 	some path in [["resources", "requests"], ["resources", "limits"], ["overhead"]]
 	some name, value in object.get(spec, path, {})
@@ -83,16 +81,10 @@ _large_containers(spec) := {problem |
 	some entry in _containers(spec)
 	holder := _holder(spec, entry.container, list, name)
 	resources.amount_of(holder, list, name) > quantities.nano(most)
-	problem := sprintf("%s has the %s %s %s, above the maximum %s: set resources.%s.%s to at most %s", [
-		entry.title,
-		name,
-		_nouns[list],
-		_shown(resources.written(holder, list, name)),
-		most,
-		list,
-		name,
-		most,
-	])
+	problem := sprintf(
+		"%s has the %s %s %s, above the maximum %s: set resources.%s.%s to at most %s",
+		[entry.title, name, _nouns[list], _shown(resources.written(holder, list, name)), most, list, name, most],
+	)
 }
 
 # A container without a limit of its own may use the limit of its pod.
@@ -108,14 +100,10 @@ _large_pods(spec) := {problem |
 	some name, most in rules.pod_max
 	total := resources.total_of(spec, list, name)
 	total > quantities.nano(most)
-	problem := sprintf("all containers together have the %s %s %s, above the maximum %s: lower resources.%s.%s", [
-		name,
-		_nouns[list],
-		quantities.text(total),
-		most,
-		list,
-		name,
-	])
+	problem := sprintf(
+		"all containers together have the %s %s %s, above the maximum %s: lower resources.%s.%s",
+		[name, _nouns[list], quantities.text(total), most, list, name],
+	)
 }
 
 # Ephemeral containers have no resources.

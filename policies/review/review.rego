@@ -35,6 +35,10 @@ name := concat("", [input.request.object.metadata.generateName, "*"]) if _genera
 
 else := input.request.object.metadata.name if not object.get(input.request.object.metadata, "name", "") in {null, ""}
 
+# METADATA
+# description: The object as messages name it, such as `deployment "web"`.
+subject := sprintf("%s %q", [lower(input.request.kind.kind), name])
+
 _generated if {
 	input.request.operation != "UPDATE"
 	metadata := input.request.object.metadata
@@ -61,9 +65,7 @@ readable if {
 	is_string(object.get(input.request.kind, "group", ""))
 	input.request.operation in {"CREATE", "UPDATE", "DELETE", "CONNECT"}
 	type_name(object.get(input.request, "subResource", "")) in {"string", "null"}
-	is_string(input.request.uid)
-	input.request.uid != ""
-	count(input.request.uid) <= 256
+	uid != ""
 	is_array(object.get(input, "intents", []))
 }
 

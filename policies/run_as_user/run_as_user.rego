@@ -23,7 +23,7 @@ decision := {"deny": deny, "patch": [], "warn": warn}
 
 # METADATA
 # description: Why the request is refused.
-deny contains sprintf("%s %q: %s", [lower(input.request.kind.kind), review.name, problem]) if {
+deny contains sprintf("%s: %s", [review.subject, problem]) if {
 	input.request.operation in {"CREATE", "UPDATE"}
 	not mirror_pods.is_mirror
 	some problem in (pod_specs.problems | _new_problems)
@@ -46,11 +46,10 @@ _is_left if {
 	_containers(input.request.object) == _containers(input.request.oldObject)
 }
 
-_problems contains sprintf("%s runs as user %v, which is not within %s: set its securityContext.runAsUser to one of these users", [
-	container.title,
-	container.user,
-	_allowed,
-]) if {
+_problems contains sprintf(
+	"%s runs as user %v, which is not within %s: set its securityContext.runAsUser to one of these users",
+	[container.title, container.user, _allowed],
+) if {
 	some container in _checked
 	container.user != null
 	not _within(container.user, container.user)

@@ -12,10 +12,10 @@ _deny(parameters, request) := deny if {
 	deny := run_as_user.deny with data.settings.parameters as {"run_as_user": parameters} with input as {"request": request}
 }
 
-_request(group, kind, object) := {
+_request(group, kind, manifest) := {
 	"operation": "CREATE",
 	"kind": {"group": group, "version": "v1", "kind": kind},
-	"object": object,
+	"object": manifest,
 }
 
 _object(spec) := {"metadata": {"name": "web"}, "spec": spec}

@@ -9,6 +9,7 @@ package scope
 
 import data.intents
 import data.lib.controllers
+import data.lib.label_selectors
 import data.namespaces
 import data.review
 import data.settings
@@ -16,8 +17,7 @@ import data.settings
 # METADATA
 # description: The intents that decide about the request.
 concerned contains intent if {
-	some intent, selectors in candidates
-	not _exempt(intent)
+	some intent, selectors in _candidates
 	some selector in selectors
 	not _judged_by_owner(intent, selector)
 	_selects(selector)
@@ -26,23 +26,21 @@ concerned contains intent if {
 # METADATA
 # description: The intents that may have a say, while OPA cannot tell which labels the namespace has.
 unclear contains intent if {
-	some intent, selectors in candidates
+	some intent, selectors in _candidates
 	not intent in concerned
-	not _exempt(intent)
 	some selector in selectors
 	not _judged_by_owner(intent, selector)
 	not _excludes(selector)
 }
 
-# METADATA
-# description: |
-#   The intents that have a say in such objects, each with the selectors of its namespaces, if the caller asks for them. Each
-#   webhook belongs to one intent, which OPA's plugin names in `intents`. So an intent decides only where its own webhooks
-#   ask, by their rules, selectors and conditions, and not if they are disabled. Without `intents`, the caller asks for all.
-#   About an object that is too large, those have a say that may refuse it.
-candidates := {intent: selectors |
+# The intents that have a say in such objects, each with the selectors of its namespaces, if the caller asks for them. Each
+# webhook belongs to one intent, which OPA's plugin names in `intents`. So an intent decides only where its own webhooks ask,
+# by their rules, selectors and conditions, and not if they are disabled. Without `intents`, the caller asks for all. About an
+# object that is too large, those have a say that may refuse it.
+_candidates := {intent: selectors |
 	some intent, selectors in _requests[input.request.operation][_kind]
 	intent in object.get(input, "intents", [intent])
+	not _exempt(intent)
 }
 
 _requests := intents.requests if review.readable
@@ -95,40 +93,35 @@ else if {
 
 # Whether the namespace is known to be another one than those that the selector selects.
 _excludes(selector) if {
-	namespaces.can_look_up
 	some expression in selector
-	value := _current(expression.key)
+	value := _known(expression.key)
 	not _holds(expression, value)
 }
 
-_excludes(selector) if {
-	not namespaces.can_look_up
-	some expression in selector
-	value := _replicated(expression.key)
-	not _holds(expression, value)
-}
+_known(key) := _current(key) if namespaces.can_look_up
+
+_known(key) := _replicated(key) if not namespaces.can_look_up
 
 default _namespace := ""
 
 _namespace := input.request.namespace if is_string(input.request.namespace)
 
-# A label of the namespace, null if it has none, as it was replicated. Undefined if OPA cannot tell. About a Namespace
-# that is created or updated, its new labels decide.
-_replicated(key) := _namespace if {
-	key == _name_label
-} else := object.get(_own_labels, key, null) if {
-	_own_labels
+# A label of the namespace, null if it has none, as it was replicated. Undefined if OPA cannot tell.
+_replicated(key) := label if {
+	label := _given(key)
 } else := namespaces.replicated(_namespace, key)
 
 # The same label as the API server has it now. OPA asks only if the replicated labels do not select the namespace,
 # because they may be old.
-_current(key) := _namespace if {
-	key == _name_label
-} else := object.get(_own_labels, key, null) if {
-	_own_labels
+_current(key) := label if {
+	label := _given(key)
 } else := namespaces.looked_up(_namespace, key)
 
-_own_labels := labels if {
+# The same label, as far as the request says it: API servers set one to the name of the namespace, and the new labels of a
+# Namespace that is created or updated decide about it.
+_given(key) := _namespace if {
+	key == "kubernetes.io/metadata.name"
+} else := object.get(labels, key, null) if {
 	review.kind == ["", "Namespace"]
 	input.request.operation in {"CREATE", "UPDATE"}
 	labels := _or_none(object.get(input.request.object.metadata, "labels", null))
@@ -138,22 +131,4 @@ _or_none(null) := {}
 
 _or_none(labels) := labels if is_object(labels)
 
-# API servers set this label of each namespace to its name.
-_name_label := "kubernetes.io/metadata.name"
-
-_holds(expression, value) if {
-	expression.operator == "In"
-	value in expression.values
-}
-
-_holds(expression, value) if {
-	expression.operator == "NotIn"
-	not value in expression.values
-}
-
-_holds(expression, value) if {
-	expression.operator == "Exists"
-	value != null
-}
-
-_holds(expression, null) if expression.operator == "DoesNotExist"
+_holds(expression, value) if label_selectors.meets(expression.operator, object.get(expression, "values", []), value)

@@ -30,7 +30,7 @@ test_all_bundles_have_to_count if {
 test_refuses_what_it_cannot_judge if {
 	every metadata in [{}, {"signed": null}, {"expires": 2000}] {
 		not signed_bundle.current with data.system.bundles as _bundles(metadata) with time.now_ns as 0
-		signed_bundle.refused with data.system.bundles as _bundles(metadata) with time.now_ns as 0
+		signed_bundle.refused with data.system.bundles as _bundles(metadata) with time.now_ns as 0 with opa.runtime as _deciding
 	}
 	not signed_bundle.current with data.system.bundles as {}
 	not signed_bundle.current with data.system.bundles as {"other": {"manifest": {"metadata": {"signed": 1000}}}}
@@ -38,7 +38,12 @@ test_refuses_what_it_cannot_judge if {
 }
 
 test_not_refused_while_current if {
-	not signed_bundle.refused with data.system.bundles as _bundles({"signed": 1000})
+	not signed_bundle.refused with data.system.bundles as _bundles({"signed": 1000}) with opa.runtime as _deciding
+}
+
+test_not_refused_where_signed_bundles_do_not_decide if {
+	not signed_bundle.refused with data.system.bundles as _bundles({})
+	not signed_bundle.refused with data.system.bundles as _bundles({}) with opa.runtime as _labels("0")
 }
 
 _since(label, metadata) if {
@@ -55,6 +60,8 @@ _at(seconds, metadata) if {
 }
 
 _bundles(metadata) := {"policies": {"manifest": {"metadata": metadata}}}
+
+_deciding := {"config": {"default_decision": "signed_bundle/main"}}
 
 _labels(since) := {"config": {"labels": {"bundles_signed_since": since}}}
 

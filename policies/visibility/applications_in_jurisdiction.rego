@@ -55,25 +55,15 @@ problems contains sprintf("customer %q is not known: it is not in placement.cust
 problems contains sprintf("no cluster is in jurisdiction %q: placement.clusters has %s", [
 	input.jurisdiction,
 	concat(", ", sort({cluster.jurisdiction | some cluster in placement.clusters})),
-]) if {
-	count(_clusters) == 0
-}
+]) if count(_clusters) == 0
 
 # METADATA
 # description: What the answer does not rest upon.
-notes contains sprintf("no objects of cluster %s were given: what runs there is what manifests say, or placement decides", [cluster]) if {
-	some cluster in (_clusters - applications.observed)
-}
-
-notes contains sprintf("cluster %s: nobody says whose %d applications there are, by themselves or by their namespaces", [cluster, number]) if {
-	some cluster in (_clusters & applications.observed)
-	number := count(applications.unowned_in(cluster))
-	number > 0
-}
+notes contains applications.note_about(cluster) if some cluster in _clusters
 
 notes contains sprintf("cluster %s has other objects of customer %s: %s", [cluster, input.customer, list]) if {
 	some cluster in (_clusters & applications.observed)
-	numbers := applications.others_of(input.customer, cluster)
-	count(numbers) > 0
-	list := concat(", ", sort([sprintf("%s (%d)", [kind, number]) | some kind, number in numbers]))
+	others := applications.others_of(input.customer, cluster)
+	count(others) > 0
+	list := concat(", ", sort([sprintf("%s (%d)", [kind, number]) | some kind, number in others]))
 }

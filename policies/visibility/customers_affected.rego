@@ -61,12 +61,4 @@ problems := what_if.problems(_changes)
 
 # METADATA
 # description: What the answer does not rest upon.
-notes contains sprintf("no objects of cluster %s were given: what runs there is what manifests say, or placement decides", [input.cluster]) if {
-	not input.cluster in applications.observed
-}
-
-notes contains sprintf("cluster %s: nobody says whose %d applications there are, by themselves or by their namespaces", [input.cluster, number]) if {
-	input.cluster in applications.observed
-	number := count(applications.unowned_in(input.cluster))
-	number > 0
-}
+notes contains applications.note_about(input.cluster)

@@ -38,14 +38,14 @@ _nodes_of_pods := {cluster: nodes_by_namespace |
 	some cluster, _ in data.inventory
 	nodes_by_namespace := {namespace: nodes |
 		some namespace, _ in data.inventory[cluster].pods
-		nodes := {node | node := data.inventory[cluster].pods[namespace][_].spec.nodeName}
+		nodes := {pod.spec.nodeName | some pod in data.inventory[cluster].pods[namespace]}
 	}
 }
 
 # The nodes that have these labels.
 _fitting(cluster, selector) := intersection({nodes |
 	some key, value in selector
-	nodes := {node | data.inventory[cluster].nodes[node].metadata.labels[key] == value}
+	nodes := {node | some node; data.inventory[cluster].nodes[node].metadata.labels[key] == value}
 })
 
 # A helper, because a pod may have no status.
@@ -88,17 +88,23 @@ _creation := {"request": {
 
 # METADATA
 # description: What the answer does not rest upon.
-notes contains sprintf("%s: no manifest of its namespace %s was given, so the pool of the pods in it is not known", [_title(cluster), namespace]) if {
+notes contains sprintf(
+	"%s: no manifest of its namespace %s was given, so the pool of the pods in it is not known",
+	[_title(cluster), namespace],
+) if {
 	some cluster, namespaces in _nodes_of_pods
 	describing := applications.describing(cluster)
 	some namespace, _ in namespaces
 	not data.inventory[describing].namespaces[namespace]
 }
 
-notes contains sprintf("%s: no object of its node %s was given, so nobody can tell the pool of that", [_title(cluster), node]) if {
+notes contains sprintf(
+	"%s: no object of its node %s was given, so nobody can tell the pool of that",
+	[_title(cluster), node],
+) if {
 	some cluster, pools in _pools
 	nodes := union({_nodes_of_pods[cluster][namespace] | some namespace, _ in pools})
-	some node in (nodes - {node | some node, _ in data.inventory[cluster].nodes})
+	some node in (nodes - object.keys(object.get(data.inventory, [cluster, "nodes"], {})))
 }
 
 _title("") := "manifests"

@@ -22,7 +22,7 @@ import data.lib.what_if
 rows contains row if {
 	count(problems) == 0
 	world := what_if.world(_changes)
-	asked := applications.questions_about(applications.all)
+	asked := applications.questions_about(applications.workloads)
 	decided_now := applications.priced_decisions(asked)
 	decided_then := applications.priced_decisions(asked) with data.placement as world
 	some workload, now in decided_now

@@ -30,8 +30,9 @@ _resources_of := {kind: resources | some resources, kind in _kinds}
 # description: The kind of the workload.
 kind([resources, _, _]) := _kinds[resources]
 
-kind([resources, namespace, name]) := min({object.kind | some cluster, _ in data.inventory; object := _object(cluster, [resources, namespace, name])}) if {
+kind([resources, namespace, name]) := min(kinds) if {
 	not _kinds[resources]
+	kinds := {_object(cluster, [resources, namespace, name]).kind | some cluster, _ in data.inventory}
 }
 
 # The resources in each cluster that run pods.
@@ -42,11 +43,11 @@ _resources := {cluster: names |
 
 # METADATA
 # description: The clusters whose objects are known.
-observed := {cluster | some cluster, _ in data.inventory} - {""}
+observed := {cluster | some cluster, _ in data.inventory; cluster != ""}
 
 # METADATA
 # description: All workloads.
-all := {workload |
+workloads := {workload |
 	some cluster, _ in data.inventory
 	some workload in _in_inventory(cluster)
 }
@@ -112,13 +113,30 @@ unowned_in(cluster) := {workload |
 
 # METADATA
 # description: |
+#   What an answer about the cluster does not rest upon, in a sentence; undefined if it has all objects with their owners.
+note_about(cluster) := note if {
+	not cluster in observed
+	note := sprintf(
+		"no objects of cluster %s were given: what runs there is what manifests say, or placement decides",
+		[cluster],
+	)
+} else := note if {
+	number := count(unowned_in(cluster))
+	number > 0
+	note := sprintf(
+		"cluster %s: nobody says whose %d applications there are, by themselves or by their namespaces",
+		[cluster, number],
+	)
+}
+
+# METADATA
+# description: |
 #   How many objects without pods the customer has in the cluster, by kind. They may hold what belongs to the customer.
 others_of(customer, cluster) := {kind: number |
-	kinds := [object.kind |
-		some namespace, objects in data.inventory[cluster].objects
-		some object in objects
-		stated := {field: {"customer": name} | some field in ["annotations", "labels"]; name := object.metadata[field].customer}
-		questions.owner(stated, namespace, namespaces(cluster, namespace)) == customer
+	kinds := [manifest.kind |
+		some namespace, manifests in data.inventory[cluster].objects
+		some manifest in manifests
+		questions.owner(_stated(manifest), namespace, namespaces(cluster, namespace)) == customer
 	]
 	some kind in kinds
 	number := count([1 | some other in kinds; other == kind])
@@ -126,11 +144,13 @@ others_of(customer, cluster) := {kind: number |
 
 # METADATA
 # description: The name of the customer, by the rules of placement; undefined if nobody names one.
-owner(cluster, [resources, namespace, name]) := questions.owner(stated, namespace, namespaces(cluster, namespace)) if {
-	stated := {field: {"customer": customer} |
-		some field in ["annotations", "labels"]
-		customer := data.inventory[cluster][resources][namespace][name].metadata[field].customer
-	}
+owner(cluster, workload) := questions.owner(stated, workload[1], namespaces(cluster, workload[1])) if {
+	stated := _stated(_object(cluster, workload))
+}
+
+_stated(manifest) := {field: {"customer": customer} |
+	some field in ["annotations", "labels"]
+	customer := manifest.metadata[field].customer
 }
 
 # METADATA
@@ -202,6 +222,7 @@ _holder(workload) := "" if {
 # less time than one by one.
 _holders([resources, namespace, name]) := {cluster |
 	inventory := data.inventory
+	some cluster
 	_ = inventory[cluster][resources][namespace][name]
 	cluster != ""
 } if {
@@ -279,6 +300,12 @@ _is_left_out(cluster, workload) if {
 	_has_no_other_owner(cluster, workload, controller)
 }
 
+_is_left_out(cluster, ["pods", namespace, name]) if {
+	_object(cluster, ["pods", namespace, name]).status.phase in {"Failed", "Succeeded"}
+}
+
+_is_left_out(cluster, ["jobs", namespace, name]) if _has_ended(cluster, namespace, name)
+
 _controller(cluster, [resources, namespace, name]) := controller if {
 	some reference in _object(cluster, [resources, namespace, name]).metadata.ownerReferences
 	reference.controller == true
@@ -298,12 +325,6 @@ _has_no_other_owner(cluster, workload, _) if not owner(cluster, workload)
 
 _has_no_other_owner(cluster, workload, controller) if owner(cluster, workload) == owner(cluster, controller)
 
-_is_left_out(cluster, ["pods", namespace, name]) if {
-	_object(cluster, ["pods", namespace, name]).status.phase in {"Failed", "Succeeded"}
-}
-
-_is_left_out(cluster, ["jobs", namespace, name]) if _has_ended(cluster, namespace, name)
-
 # Whether the status of the Job says that it has ended, and so does not run.
 _has_ended(cluster, namespace, name) if {
 	some condition in _object(cluster, ["jobs", namespace, name]).status.conditions
@@ -311,6 +332,4 @@ _has_ended(cluster, namespace, name) if {
 	condition.status == "True"
 }
 
-_has_ended(cluster, namespace, name) if {
-	is_string(_object(cluster, ["jobs", namespace, name]).status.completionTime)
-}
+_has_ended(cluster, namespace, name) if is_string(_object(cluster, ["jobs", namespace, name]).status.completionTime)

@@ -77,7 +77,7 @@ test_workloads_of_a_cluster if {
 	{name | some [_, _, name] in in_berlin} == {"web", "by-namespace", "both", "odd", "hidden"}
 	in_paris := applications.running_in("paris") with data.inventory as _inventory with data.placement as _world
 	{name | some [_, _, name] in in_paris} == {"assigned", "undecided", "broken"}
-	count(applications.all) == 10 with data.inventory as _inventory
+	count(applications.workloads) == 10 with data.inventory as _inventory
 }
 
 test_where_a_workload_runs if {
@@ -139,8 +139,8 @@ test_a_job_that_has_ended_runs_nowhere if {
 	{name | some [_, _, name] in in_berlin} == running
 	owned := applications.of_customer("acme", "berlin") with data.inventory as inventory
 	{each.workload[2] | some each in owned} == running
-	all := applications.all with data.inventory as inventory
-	{name | some [_, _, name] in all} == running | {"manifest"}
+	workloads := applications.workloads with data.inventory as inventory
+	{name | some [_, _, name] in workloads} == running | {"manifest"}
 }
 
 test_a_job_that_has_ended_in_one_cluster_runs_in_the_others if {

@@ -69,11 +69,9 @@ _seconds_to_1970 := 719528 * 86400
 
 _offset(zone) := 0 if zone in {"Z", "z"}
 
-_offset(zone) := _sign[substring(zone, 0, 1)] * ((_number(substring(zone, 1, 2)) * 3600) + (_number(substring(zone, 4, 2)) * 60)) if {
-	count(zone) == 6
+_offset(zone) := sign * ((_number(substring(zone, 1, 2)) * 3600) + (_number(substring(zone, 4, 2)) * 60)) if {
+	sign := {"+": 1, "-": -1}[substring(zone, 0, 1)]
 }
-
-_sign := {"+": 1, "-": -1}
 
 # The days from the beginning of the year 0000 to this day. All years are of the Gregorian calendar, as in ISO 8601.
 _days_before([year, month, day, _, _, _]) := ((of_years + of_months) + day) - 1 if {

@@ -15,18 +15,12 @@ import data.lib.workload_placement.world
 
 # METADATA
 # description: |
-#   The answer of placement about the workload. `namespaces` has the namespace of the workload by its name, as it is
-#   replicated.
-answer(resource, namespaces) := _answer(question(resource, namespaces))
-
-# METADATA
-# description: |
 #   The answer to what `question` gives, without its explanation. Customers with equal data share it: only sentences name
 #   the customer.
 outcome(asked) := result if {
-	result := _outcome(_on_behalf(asked))
+	result := _part("outcome", _on_behalf(asked))
 	result.errors == {}
-} else := _outcome(asked)
+} else := _part("outcome", asked)
 
 # The question as the first of the customers with equal data would ask it. Undefined for a question that is not short.
 _on_behalf(question) := object.union(question, {"resource": {"metadata": {"annotations": {"customer": first}}}}) if {
@@ -34,34 +28,10 @@ _on_behalf(question) := object.union(question, {"resource": {"metadata": {"annot
 	first := _first_of_equals[question.resource.metadata.annotations.customer]
 }
 
-_first_of_equals := {name: min(names[record]) |
-	names := _names_of
-	some name, record in world.customers
-}
+_first_of_equals := {name: min(_names_of[record]) | some name, record in world.customers}
 
 # The names of customers by their data.
 _names_of[record] contains name if some name, record in world.customers
-
-# The customer is part of a short question, so that namespaces do not matter. Each value of data that `with` replaces
-# costs a copy of those that are replaced already.
-_answer(question) := answer if {
-	not question.namespaces
-	answer := data.k8s.placement with input as {"resource": question.resource}
-} else := answer if {
-	answer := data.k8s.placement with input as {"resource": question.resource}
-		with data.kubernetes.namespaces as question.namespaces
-}
-
-# Without its explanation, an answer takes a tenth less time.
-_outcome(question) := outcome if {
-	not question.namespaces
-	outcome := _unexplained with input as {"resource": question.resource}
-} else := outcome if {
-	outcome := _unexplained with input as {"resource": question.resource}
-		with data.kubernetes.namespaces as question.namespaces
-}
-
-_unexplained := {key: value | some key in ["annotations", "errors"]; value := data.k8s.placement[key]}
 
 # METADATA
 # description: |
@@ -69,29 +39,28 @@ _unexplained := {key: value | some key in ["annotations", "errors"]; value := da
 #   each cluster; `cost`, what the decision costs, which is null if it is not known; how it is divided, in `replicas` and
 #   `fields` of each cluster; `customer`, a list that is empty if nobody names one; and `lawful`, the clusters where data of
 #   that customer may be.
-decision(resource, namespaces) := decided if {
-	asked := question(resource, namespaces)
-	not asked.namespaces
-	decided := _all with input as {"resource": asked.resource}
-} else := decided if {
-	decided := _all with input as {"resource": resource}
-		with data.kubernetes.namespaces as namespaces
-}
+decision(resource, namespaces) := _part("decision", question(resource, namespaces))
 
 # METADATA
 # description: The decision about what `question` gives, with `cost`, what it costs; null if that is not known.
-priced(asked) := decided if {
+priced(asked) := _part("priced", asked)
+
+# The customer is part of a short question, so that namespaces do not matter. Each value of data that `with` replaces
+# costs a copy of those that are replaced already, and each `with` makes OPA evaluate all rules again.
+_part(name, asked) := part if {
 	not asked.namespaces
-	decided := _decided with input as {"resource": asked.resource}
-} else := decided if {
-	decided := _decided with input as {"resource": asked.resource}
+	part := _parts[name] with input as {"resource": asked.resource}
+} else := part if {
+	part := _parts[name] with input as {"resource": asked.resource}
 		with data.kubernetes.namespaces as asked.namespaces
 }
 
-# Both share one `with`, because each `with` makes OPA evaluate all rules again.
-_decided := {"answer": [answer | answer := data.k8s.placement], "costs": costs.by_cluster, "cost": _cost}
+# Without its explanation, an answer takes a tenth less time.
+_parts.outcome := {key: value | some key in ["annotations", "errors"]; value := data.k8s.placement[key]}
 
-_all := object.union(_decided, {
+_parts.priced := {"answer": [answer | answer := data.k8s.placement], "costs": costs.by_cluster, "cost": _cost}
+
+_parts.decision := object.union(_parts.priced, {
 	"customer": [name | name := customers.name],
 	"fields": division.fields,
 	"lawful": eligibility.lawful,
@@ -134,8 +103,8 @@ question(resource, namespaces) := {"resource": {
 	spec := _spec(resource.spec)
 	_is_divisible(resource)
 	annotations := object.get(resource.metadata, "annotations", {})
-	labels := object.get(resource.metadata, "labels", {})
 	is_object(annotations)
+	labels := object.get(resource.metadata, "labels", {})
 	is_object(labels)
 	namespace := object.get(resource.metadata, "namespace", "default")
 	is_string(namespace)
@@ -176,13 +145,11 @@ _spec(spec) := object.union(
 	is_object(spec.template.spec)
 }
 
-_pod_spec(spec) := object.union(
+_pod_spec(spec) := object.union_n([
 	object.filter(spec, ["overhead", "resources", "tolerations"]),
-	object.union(
-		{list: _containers(spec[list]) | some list in ["containers", "initContainers"]},
-		{"volumes": [{"persistentVolumeClaim": {}} | some volume in spec.volumes; is_object(volume.persistentVolumeClaim)]},
-	),
-)
+	{list: _containers(spec[list]) | some list in ["containers", "initContainers"]},
+	{"volumes": [{"persistentVolumeClaim": {}} | some volume in spec.volumes; is_object(volume.persistentVolumeClaim)]},
+])
 
 _containers(containers) := [_container(container) | some container in containers] if {
 	is_array(containers)

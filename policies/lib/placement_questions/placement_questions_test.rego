@@ -59,8 +59,8 @@ test_a_decision_has_its_costs if {
 
 test_an_answer_has_its_explanation if {
 	every workload in [_workload("a", {"labels": {"customer": "acme"}}), _workload("b", {})] {
-		answer := questions.answer(workload, {}) with data.placement as _placement
-		object.keys(answer.explanation) == {"berlin", "paris"}
+		decided := questions.decision(workload, {}) with data.placement as _placement
+		object.keys(decided.answer[0].explanation) == {"berlin", "paris"}
 	}
 }
 

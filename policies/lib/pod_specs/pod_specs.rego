@@ -73,9 +73,7 @@ _nouns := {
 # description: |
 #   Why the pods of the request's object cannot be judged; empty for every object that an API server sends, and for
 #   other kinds.
-problems contains sprintf("%s is not an object: cannot tell what its pods would do", [path]) if {
-	not _has_spec
-}
+problems contains sprintf("%s is not an object: cannot tell what its pods would do", [path]) if not _has_spec
 
 problems contains sprintf("%s.%s is not a list of containers with names: cannot tell what its pods would do", [path, list]) if {
 	some list in object.keys(_nouns)

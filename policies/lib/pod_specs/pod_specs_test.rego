@@ -2,10 +2,10 @@ package lib.pod_specs_test
 
 import data.lib.pod_specs
 
-_request(group, kind, object) := {"request": {
+_request(group, kind, manifest) := {"request": {
 	"operation": "CREATE",
 	"kind": {"group": group, "version": "v1", "kind": kind},
-	"object": object,
+	"object": manifest,
 }}
 
 _spec := {"containers": [{"name": "app"}, {"name": "log"}], "initContainers": [{"name": "migrate"}], "ephemeralContainers": null}
@@ -22,10 +22,10 @@ _objects := {
 }
 
 test_the_pod_spec_of_each_kind if {
-	every kind, object in _objects {
-		_spec == pod_specs.of(object) with input as _request(kind[0], kind[1], object)
-		{"spec": _spec} == pod_specs.template_of(object) with input as _request(kind[0], kind[1], object)
-		pod_specs.problems == set() with input as _request(kind[0], kind[1], object)
+	every kind, workload in _objects {
+		_spec == pod_specs.of(workload) with input as _request(kind[0], kind[1], workload)
+		{"spec": _spec} == pod_specs.template_of(workload) with input as _request(kind[0], kind[1], workload)
+		pod_specs.problems == set() with input as _request(kind[0], kind[1], workload)
 	}
 }
 
@@ -64,8 +64,8 @@ test_no_spec_has_no_containers if {
 }
 
 test_objects_that_cannot_be_judged if {
-	every object in [null, {}, {"spec": null}, {"spec": []}] {
-		problems := pod_specs.problems with input as _request("", "Pod", object)
+	every pod in [null, {}, {"spec": null}, {"spec": []}] {
+		problems := pod_specs.problems with input as _request("", "Pod", pod)
 		problems == {"spec is not an object: cannot tell what its pods would do"}
 	}
 	every list in [{}, "c", ["c"], [{}], [{"name": 1}], [{"name": "c"}, null]] {

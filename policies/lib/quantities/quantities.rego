@@ -9,42 +9,20 @@ package lib.quantities
 # METADATA
 # description: |
 #   The amount in billionths of the resource's unit (cores, bytes, devices); a fraction of a billionth counts as one.
-#   Undefined for what is not a quantity. Amounts of `10^64` or more count as that, and binary ones (`Ki`, `Mi`, ...) as at
+#   Undefined for what is not a quantity. The last way is for any of them, and takes thirty times as long as those before it,
+#   for the usual forms. Amounts of `10^64` or more count as that, and binary ones (`Ki`, `Mi`, ...) as at
 #   most 2^63-1 units.
 nano(value) := to_number(value) * 1000000000 if {
 	regex.match(`^(0|[1-9][0-9]{0,11})$`, value)
-} else := to_number(trim_suffix(value, "Gi")) * _nano_gibi if {
+} else := to_number(trim_suffix(value, "Gi")) * 1073741824000000000 if {
 	regex.match(`^[1-9][0-9]{0,8}Gi$`, value)
 } else := to_number(trim_suffix(value, "m")) * 1000000 if {
 	regex.match(`^[1-9][0-9]{0,8}m$`, value)
-} else := to_number(trim_suffix(value, "Mi")) * _nano_mebi if {
+} else := to_number(trim_suffix(value, "Mi")) * 1048576000000000 if {
 	regex.match(`^[1-9][0-9]{0,8}Mi$`, value)
 } else := amount if {
 	[_, sign, whole, fraction, suffix] := _parts(_written(value))
 	amount := _signed(sign, _magnitude(whole, fraction, suffix))
-}
-
-# The general way takes thirty times as long as those for the most frequent forms.
-_nano_gibi := 1073741824000000000
-
-_nano_mebi := 1048576000000000
-
-# METADATA
-# description: |
-#   The least amount of several quantities, in billionths as above. Undefined if one of them is not a quantity, or if there
-#   are none. To convert the least of numbers with equal suffixes takes a third of the time that it takes to convert each, and
-#   one match of all takes less than one of each.
-least(values) := min(numbers) * 1000000000 if {
-	regex.match(`^(0|[1-9][0-9]{0,11})( (0|[1-9][0-9]{0,11}))*$`, concat(" ", values))
-	numbers := [to_number(value) | some value in values]
-	count(numbers) == count(values)
-} else := min(numbers) * _nano_gibi if {
-	regex.match(`^[1-9][0-9]{0,8}Gi( [1-9][0-9]{0,8}Gi)*$`, concat(" ", values))
-	numbers := [to_number(trim_suffix(value, "Gi")) | some value in values]
-	count(numbers) == count(values)
-} else := min(amounts) if {
-	amounts := [amount | some value in values; amount := nano(value)]
-	count(amounts) == count(values)
 }
 
 # METADATA
@@ -56,10 +34,10 @@ text(amount) := "more than 1P" if {
 } else := concat("", [format_int(milli, 10), "m"]) if {
 	milli := _milli(amount)
 	milli % 1000 != 0
-} else := concat("", [format_int(units / _binary[suffix], 10), suffix]) if {
-	units := _milli(amount) / 1000
-	units > 0
-	suffix := [suffix | some suffix in ["Gi", "Mi", "Ki"]; units % _binary[suffix] == 0][0]
+} else := concat("", [format_int(whole / _binary[suffix], 10), suffix]) if {
+	whole := _milli(amount) / 1000
+	whole > 0
+	suffix := [suffix | some suffix in ["Gi", "Mi", "Ki"]; whole % _binary[suffix] == 0][0]
 } else := format_int(_milli(amount) / 1000, 10)
 
 # API servers round up in the same way.
@@ -73,7 +51,7 @@ _written(value) := json.marshal(value) if is_number(value)
 _written(value) := value if is_string(value)
 
 # API servers read a suffix without a number as zero, and write it so, too.
-_parts(written) := regex.find_all_string_submatch_n(_pattern, written, 1)[0] if regex.match("[0-9]", written)
+_parts(written) := regex.find_all_string_submatch_n(_pattern, written, 1)[0] if regex.match(`[0-9]`, written)
 
 _pattern := `^([+-]?)([0-9]*)(?:\.([0-9]*))?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+|)$`
 

@@ -75,22 +75,6 @@ test_other_texts_are_no_quantities if {
 	}
 }
 
-test_the_least_of_several if {
-	every case in [
-		[{"2", "10", "0"}, "0"],
-		[{"9Gi", "10Gi"}, "9Gi"],
-		[{"1Gi", "1000Mi"}, "1000Mi"],
-		[{"2", "1500m"}, "1500m"],
-		[{"1", null}, null],
-		[{0.5, "1e3"}, 0.5],
-	] {
-		quantities.least(case[0]) == quantities.nano(case[1])
-	}
-	every wrong in [set(), {"1", "x"}, {"1Gi", "Gi", "x"}, {"1", true}, {["1"]}] {
-		not quantities.least(wrong)
-	}
-}
-
 test_texts_of_amounts if {
 	every text, same in {
 		"0": "0",

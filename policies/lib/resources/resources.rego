@@ -37,9 +37,7 @@ pod_level(spec, "requests", name) := amount if {
 	count(spec.resources.limits) > 0
 	amount := _of_containers(spec, "requests", name)
 	amount > 0
-} else := amount_of(spec, "requests", name) if {
-	_has_pod_level(name)
-}
+} else := amount_of(spec, "requests", name) if _has_pod_level(name)
 
 _has_pod_level(name) if name in {"cpu", "memory"}
 

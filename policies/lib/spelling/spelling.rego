@@ -13,7 +13,7 @@ resembles(key, name) if {
 	_is_close(lower(key), name)
 }
 
-_is_close(name, name)
+_is_close(key, name) if key == name
 
 _is_close(key, name) if {
 	stem := trim_suffix(key, "s")

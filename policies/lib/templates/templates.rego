@@ -21,12 +21,10 @@ changes if {
 
 # METADATA
 # description: The warning that an intent, by its name, will refuse every pod of the request's workload.
-warning(intent, problem) := sprintf("every pod of %s %q %s be refused: %s", [
-	input.request.kind.kind,
-	review.name,
-	will(intent),
-	problem,
-])
+warning(intent, problem) := sprintf(
+	"every pod of %s %q %s be refused: %s",
+	[input.request.kind.kind, review.name, will(intent), problem],
+)
 
 # METADATA
 # description: |

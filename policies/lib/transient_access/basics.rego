@@ -41,9 +41,7 @@ unreadable := "input.parent is not an object: send the request of a sync hook" i
 	not _binding_kind
 } else := "input.parent.metadata.name is not a name" if {
 	not _is_name(object.get(_metadata, "name", null))
-} else := "input.parent.metadata.namespace is not a name" if {
-	not _is_name(object.get(_metadata, "namespace", "none"))
-}
+} else := "input.parent.metadata.namespace is not a name" if not _is_name(object.get(_metadata, "namespace", "none"))
 
 _is_name(value) if {
 	is_string(value)

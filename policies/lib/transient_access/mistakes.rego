@@ -10,8 +10,8 @@ _until := instants.parse(_spec.validUntil) if is_string(_spec.validUntil)
 _mistakes contains "spec is not an object" if not is_object(_spec)
 
 _mistakes contains sprintf("%s is missing: write a time such as 2026-11-21T20:44:36Z", [_field(name)]) if {
-	some name in ["validFrom", "validUntil"]
 	is_object(_spec)
+	some name in ["validFrom", "validUntil"]
 	object.get(_spec, name, null) == null
 }
 
@@ -36,13 +36,6 @@ _mistakes contains message if {
 	)
 }
 
-_is_time(value) if {
-	is_string(value)
-	instants.parse(value)
-}
-
-_is_time(value) if instants.has_leap_second(value)
-
 _mistakes contains message if {
 	_until <= _from
 	message := sprintf(
@@ -64,6 +57,28 @@ _mistakes contains message if {
 	)
 }
 
+_mistakes contains sprintf("%s is not a list with at least one subject", [_field("subjects")]) if {
+	is_object(_spec)
+	not _has_subjects
+}
+
+_mistakes contains message if {
+	is_array(_spec.subjects)
+	wrong := [subject | some subject in _spec.subjects; not _is_subject(subject)]
+	count(wrong) > 0
+	message := sprintf(
+		"%s: %s is not a subject: it is a User or Group with a name, or a ServiceAccount with a name and a namespace%s",
+		[_field("subjects"), _shown(wrong[0]), _and_more(wrong)],
+	)
+}
+
+_is_time(value) if {
+	is_string(value)
+	instants.parse(value)
+}
+
+_is_time(value) if instants.has_leap_second(value)
+
 _is_role(reference) if {
 	reference.kind in _role_kinds
 	object.get(reference, "apiGroup", "") in {"", _rbac}
@@ -76,24 +91,9 @@ _role_kinds := {"ClusterRole"} if {
 	_parent.kind == "TransientClusterRoleBinding"
 } else := {"ClusterRole", "Role"}
 
-_mistakes contains sprintf("%s is not a list with at least one subject", [_field("subjects")]) if {
-	is_object(_spec)
-	not _has_subjects
-}
-
 _has_subjects if {
 	is_array(_spec.subjects)
 	count(_spec.subjects) > 0
-}
-
-_mistakes contains message if {
-	is_array(_spec.subjects)
-	wrong := [subject | some subject in _spec.subjects; not _is_subject(subject)]
-	count(wrong) > 0
-	message := sprintf(
-		"%s: %s is not a subject: it is a User or Group with a name, or a ServiceAccount with a name and a namespace%s",
-		[_field("subjects"), _shown(wrong[0]), _and_more(wrong)],
-	)
 }
 
 _and_more(wrong) := "" if {

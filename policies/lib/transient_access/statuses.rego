@@ -9,31 +9,26 @@ _effective_condition := _condition("effective", "True", "Granted", sprintf("unti
 	_phase == "Granted"
 } else := _condition("effective", "True", "Ending", sprintf("a %s is still there, and is to be deleted", [_binding_kind])) if {
 	_is_effective
-} else := _condition("effective", "False", _reasons[_phase], _messages[_phase])
+} else := _condition("effective", "False", _reason, _message)
 
-_reasons := {
-	"Deleted": "Deleted",
-	"Expired": "Expired",
-	"Granted": "NotObserved",
-	"Invalid": "Invalid",
-	"NotApproved": "NotApproved",
-	"Pending": "Pending",
-}
+_reason := "NotObserved" if _phase == "Granted"
 
-_messages["Deleted"] := "it is being deleted"
+else := _phase
 
-_messages["Expired"] := sprintf("since %s", [_cut(_spec.validUntil)])
+_message := "it is being deleted" if _phase == "Deleted"
 
-_messages["Granted"] := sprintf(
+_message := "the condition failed says why" if _phase == "Invalid"
+
+_message := "an approver has to set approvedBy to the own name" if _phase == "NotApproved"
+
+_message := sprintf("from %s", [_cut(_spec.validFrom)]) if _phase == "Pending"
+
+_message := sprintf("since %s", [_cut(_spec.validUntil)]) if _phase == "Expired"
+
+_message := sprintf(
 	"no %s grants it yet. If this lasts, its name is taken, or the controller may not bind the role",
 	[_binding_kind],
-)
-
-_messages["Invalid"] := "the condition failed says why"
-
-_messages["NotApproved"] := "an approver has to set approvedBy to the own name"
-
-_messages["Pending"] := sprintf("from %s", [_cut(_spec.validFrom)])
+) if _phase == "Granted"
 
 _failed_condition := _condition("failed", "True", "Invalid", concat("; ", sort(_mistakes))) if {
 	count(_mistakes) > 0

@@ -54,7 +54,7 @@ _since := _until if _phase == "Expired"
 
 # METADATA
 # description: Whether no child is left; undefined for a request that does not finalize.
-finalized := count(_observed) == 0 if {
+finalized := count(_observed) == 0 if { # regal ignore:boolean-assignment
 	input.finalizing == true
 	not unreadable
 }

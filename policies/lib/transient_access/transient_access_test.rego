@@ -42,9 +42,9 @@ _answer(request, now) := _brief(answer) if {
 }
 
 test_a_whole_life if {
-	there := _request({"night": _binding})
 	_answer(_request({}), _at(9)) == [0, "False", "Pending", 1]
 	_answer(_request({}), _at(10)) == [1, "False", "NotObserved", 1]
+	there := _request({"night": _binding})
 	_answer(there, _at(10)) == [1, "True", "Granted", 50]
 	_answer(there, _at(60) - 1) == [1, "True", "Granted", 0.000000001]
 	_answer(there, _at(60)) == [0, "True", "Ending", 1]

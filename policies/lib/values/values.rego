@@ -39,10 +39,12 @@ whole(value) := to_number(text) if {
 }
 
 # METADATA
-# description: How many of `all` a whole number says, or a percentage such as `50%`, rounded up. Undefined for others.
+# description: How many of `number` a whole number says, or a percentage such as `50%`, rounded up. Undefined for others.
 part_of(_, value) := whole(value)
 
-part_of(all, value) := ceil((all * to_number(trim_suffix(value, "%"))) / 100) if regex.match(`^([1-9][0-9]?|100)%$`, value)
+part_of(number, value) := ceil((number * to_number(trim_suffix(value, "%"))) / 100) if {
+	regex.match(`^([1-9][0-9]?|100)%$`, value)
+}
 
 # METADATA
 # description: Whether it is a number that a person writes. A longer one costs time with each use.
@@ -59,12 +61,8 @@ choices(value) := value if is_array(value)
 
 choices(value) := value.clusters if {
 	object.keys(value) == {"clusters"}
-	_is_collection(value.clusters)
+	type_name(value.clusters) in {"array", "object"}
 }
-
-_is_collection(value) if is_array(value)
-
-_is_collection(value) if is_object(value)
 
 # METADATA
 # description: What YAML read where somebody wrote a text without quotes, as messages say it; undefined for other values.

@@ -28,23 +28,27 @@ _named(changes) := object.keys(object.get(changes, "without", {})) | object.keys
 # description: Why the changes make no sense, as a set of sentences.
 problems(changes) := union({_unknown(changes), _not_held(changes), _wrongly_priced(changes)})
 
-_unknown(changes) := {sprintf("cluster %q is not known: placement.clusters has %s", [name, _shown(object.keys(placement.clusters))]) |
+_unknown(changes) := {problem |
 	some name in _named(changes)
 	not _is_cluster(name)
+	problem := sprintf("cluster %q is not known: placement.clusters has %s", [name, _shown(object.keys(placement.clusters))])
 }
 
-_not_held(changes) := {sprintf("cluster %q has no certification %q that it could lose: it has %s", [name, certification, _shown(held)]) |
+_not_held(changes) := {problem |
 	some name, certifications in object.get(changes, "without", {})
 	_is_cluster(name)
 	held := object.get(placement.clusters, [name, "certifications"], [])
 	some certification in certifications
 	not certification in held
+	problem := sprintf("cluster %q has no certification %q that it could lose: it has %s", [name, certification, _shown(held)])
 }
 
-_wrongly_priced(changes) := {sprintf("the price %v of %s in cluster %q is no number from 0 to %d", [price, resource, name, costs.highest_price]) |
+_wrongly_priced(changes) := {problem |
 	some name, prices in object.get(changes, "prices", {})
 	some resource, price in prices
 	not costs.is_price(price)
+	values := [price, resource, name, costs.highest_price]
+	problem := sprintf("the price %v of %s in cluster %q is no number from 0 to %d", values)
 }
 
 _is_cluster(name) if is_object(placement.clusters[name])

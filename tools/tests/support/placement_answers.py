@@ -33,9 +33,9 @@ shared := [[answer, outcome] |
     outcome := _outcome(question)
 ]
 
-_shared(question) := answer if {
+_shared(question) := decision.answer[0] if {
     world := question.placement
-    answer := library.answer(question.input.resource, question.namespaces)
+    decision := library.decision(question.input.resource, question.namespaces)
         with data.placement as world
 } else := null
 

@@ -51,30 +51,29 @@ problems contains sprintf("customer %s is not known: it is not in placement.cust
 	not _is_known
 }
 
-problems contains sprintf("customer %s has no list of jurisdictions: set placement.customers.%s.jurisdictions", [values.shown(name), name]) if {
+problems contains problem if {
 	_is_known
 	not _jurisdictions
-	not _has_unquoted
+	count(_unquoted) == 0
+	problem := sprintf(
+		"customer %s has no list of jurisdictions: set placement.customers.%s.jurisdictions",
+		[values.shown(name), name],
+	)
 }
 
 problems contains sprintf("one of the %s of customer %s is %s", [field, values.shown(name), text]) if {
 	some [field, text] in _unquoted
 }
 
-_has_unquoted if count(_unquoted) > 0
-
-_unquoted contains [field, text] if {
-	some field in _fields
-	is_array(_record[field])
-	some value in _record[field]
-	text := values.unquoted(value)
-}
-
 # A requirement whose key is misspelt would not be read.
-problems contains sprintf("customer %s has the key %s, which is not read: did you mean %s?", [values.shown(name), values.shown(key), field]) if {
+problems contains problem if {
 	some key in _further_keys
 	some field in _fields
 	spelling.resembles(key, field)
+	problem := sprintf(
+		"customer %s has the key %s, which is not read: did you mean %s?",
+		[values.shown(name), values.shown(key), field],
+	)
 }
 
 # So would one that has a name of its own, and the values of a requirement.
@@ -89,6 +88,19 @@ problems contains problem if {
 	)
 }
 
+problems contains sprintf("the certifications of customer %s are no list of texts", [values.shown(name)]) if {
+	_jurisdictions
+	not _certifications
+	count(_unquoted) == 0
+}
+
+_unquoted contains [field, text] if {
+	some field in _fields
+	is_array(_record[field])
+	some value in _record[field]
+	text := values.unquoted(value)
+}
+
 _further_keys := (object.keys(_record) - _fields) - {"labels"}
 
 _fields := {"certifications", "jurisdictions"}
@@ -100,12 +112,6 @@ _texts(value) := {value} if {
 _certifications_of_clusters := {text |
 	some cluster in world.clusters
 	some text in cluster.certifications
-}
-
-problems contains sprintf("the certifications of customer %s are no list of texts", [values.shown(name)]) if {
-	_jurisdictions
-	not _certifications
-	not _has_unquoted
 }
 
 # Helpers, because a name or a record may be false.

@@ -71,10 +71,18 @@ explanation := {name: "the customer is not known, so no cluster is allowed" | so
 	eligibility.excluded,
 	{name: "allowed" | some name in (eligibility.allowed - _not_chosen)},
 	{name: "it costs no less than the clusters that are chosen" | some name in _not_chosen},
-	{name: "to move there would save less than moveThreshold of the settings wants" | some name in (division.hardly_cheaper & _not_chosen)},
-	{name: "another cluster runs all of the workload, which is not divided" | request.is_whole; _is_unweighed; some name in _not_chosen},
+	{name: "to move there would save less than moveThreshold of the settings wants" |
+		some name in (division.hardly_cheaper & _not_chosen)
+	},
+	{name: "another cluster runs all of the workload, which is not divided" |
+		request.is_whole
+		_is_unweighed
+		some name in _not_chosen
+	},
 	{name: "the volumes of the workload are in other clusters" | division.kept; some name in _not_chosen},
-	{name: "the workload asks for other clusters" | request.requested; some name in (eligibility.allowed - object.keys(request.requested))},
+	{name: "the workload asks for other clusters" |
+		some name in (eligibility.allowed - object.keys(request.requested))
+	},
 	{name: eligibility.wrong | some name, _ in costs.problems},
 ])
 

@@ -57,7 +57,7 @@ _rooms := [room | some offer in _offers; room := offer.room - count([1 | _is_fir
 
 # METADATA
 # description: The prices of transfers that are missing from clusters which can be among the cheapest.
-transfer_problems contains sprintf("no price from 0 to %d of transfers from %s: set placement.transfer", [costs.highest_price, pairs]) if {
+transfer_problems contains problem if {
 	costs.is_known
 	not request.requested
 	missing := sort([pair |
@@ -67,6 +67,7 @@ transfer_problems contains sprintf("no price from 0 to %d of transfers from %s: 
 	])
 	count(missing) > 0
 	pairs := concat(", ", array.slice(missing, 0, 3))
+	problem := sprintf("no price from 0 to %d of transfers from %s: set placement.transfer", [costs.highest_price, pairs])
 }
 
 # Without the price of a transfer, a cluster costs at least what its resources do.

@@ -40,9 +40,9 @@ _one_of(candidates) := {name: candidates[name] |
 hardly_cheaper := {name |
 	count(running) > 0
 	not request.requested
-	dearest := max([costs.by_cluster[name] | some name in object.keys(weights)])
+	dearest := max([cost | some name, cost in costs.by_cluster; _chosen[name]])
 	some name, cost in costs.by_cluster
-	not weights[name]
+	not _chosen[name]
 	cost < dearest
 }
 
@@ -52,9 +52,9 @@ hardly_cheaper := {name |
 cost := round((sum(shares) / request.parts) * 1000000000000) / 1000000000000 if {
 	costs.is_known
 	not request.is_copied
+	count(_chosen) > 0
 	shares := [share | some name, number in webster.divided(request.parts, _chosen); share := costs.by_cluster[name] * number]
-	count(weights) > 0
-	count(shares) == count(weights)
+	count(shares) == count(_chosen)
 }
 
 # METADATA

@@ -9,16 +9,16 @@ import data.lib.workload_placement.world
 # How the replicas have to be spread: over at least so many clusters, and at most so many in one. Workloads say it
 # themselves, or the settings do for all that do not ask for clusters. A setting is for workloads of any size, so it does not
 # want more clusters than there are replicas.
-_least_clusters := request.least_clusters if {
-	request.least_clusters
+_least_clusters := number if {
+	number := request.least_clusters
 } else := min([number, request.parts]) if {
 	number := values.whole(world.settings.minClusters)
 } else := 1
 
 _most_replicas := 1 if {
 	request.is_whole
-} else := request.most_pods if {
-	request.most_pods
+} else := number if {
+	number := request.most_pods
 } else := number if {
 	number := values.part_of(request.parts, world.settings.maxReplicasPerCluster)
 } else := request.parts
@@ -33,12 +33,16 @@ spread_problems contains sprintf("min-clusters is %s: it is a whole number from 
 spread_problems contains problem if {
 	value := request.stated["max-replicas-per-cluster"]
 	not request.most_pods
-	problem := sprintf("max-replicas-per-cluster is %s: it is a whole number from 1, or a percentage such as 50%%", [values.shown(value)])
+	problem := sprintf(
+		"max-replicas-per-cluster is %s: it is a whole number from 1, or a percentage such as 50%%",
+		[values.shown(value)],
+	)
 }
 
-spread_problems contains sprintf("min-clusters is %d, but there are only %d replicas", [request.least_clusters, request.parts]) if {
+spread_problems contains problem if {
 	not request.is_whole
 	request.least_clusters > request.parts
+	problem := sprintf("min-clusters is %d, but there are only %d replicas", [request.least_clusters, request.parts])
 }
 
 spread_problems contains problem if {
@@ -50,7 +54,10 @@ spread_problems contains problem if {
 spread_problems contains problem if {
 	request.is_whole
 	request.replicas > request.most_pods
-	problem := sprintf("one cluster runs all %d replicas of such a workload, and max-replicas-per-cluster allows %d", [request.replicas, request.most_pods])
+	problem := sprintf(
+		"one cluster runs all %d replicas of such a workload, and max-replicas-per-cluster allows %d",
+		[request.replicas, request.most_pods],
+	)
 }
 
 spread_problems contains problem if {

@@ -29,12 +29,12 @@ _is_spread_enough if {
 	max(counts) <= _most_wished
 }
 
-_least_wished := request.least_clusters if {
-	request.least_clusters
-} else := 1
+default _least_wished := 1
 
-_most_wished := request.most_pods if {
-	request.most_pods
+_least_wished := request.least_clusters
+
+_most_wished := number if {
+	number := request.most_pods
 } else := request.parts
 
 _before := webster.divided(request.parts, _last_weights)
@@ -45,8 +45,8 @@ volume_problems contains problem if {
 	_has_volumes
 	after := webster.divided(request.parts, _chosen)
 	left := {name | some name, number in _before; number > object.get(after, name, 0)}
-	entered := {name | some name, number in after; number > object.get(_before, name, 0)}
 	count(left) > 0
+	entered := {name | some name, number in after; number > object.get(_before, name, 0)}
 	count(entered) > 0
 	problem := sprintf(
 		"it has volumes in %s, and what they hold would not move along to %s: accept that by move-volumes: accept",

@@ -5,9 +5,11 @@ package lib.workload_placement.division
 import data.lib.webster
 import data.lib.workload_placement.request
 
-spread_problems contains sprintf("min-clusters is %d, but the workload asks for %d", [request.least_clusters, count(request.requested)]) if {
+spread_problems contains problem if {
 	not request.is_whole
-	count(request.requested) < request.least_clusters
+	asked := count(request.requested)
+	asked < request.least_clusters
+	problem := sprintf("min-clusters is %d, but the workload asks for %d", [request.least_clusters, asked])
 }
 
 # Each share counts rounded up. Webster's method can give a large one still more.
@@ -18,7 +20,10 @@ spread_problems contains problem if {
 	some name, share in _requested_shares
 	replicas := max([ceil(share), by_webster[name]])
 	replicas > most
-	problem := sprintf("cluster %q would run %d replicas by its weight, and max-replicas-per-cluster allows %d", [name, replicas, most])
+	problem := sprintf(
+		"cluster %q would run %d replicas by its weight, and max-replicas-per-cluster allows %d",
+		[name, replicas, most],
+	)
 }
 
 # Enough clusters have to get a replica under any rounding.

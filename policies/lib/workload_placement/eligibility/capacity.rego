@@ -11,12 +11,10 @@ _shortages(capacity) := [sentence |
 	quantity != null
 	amount := quantities.nano(quantity)
 	amount < needed
-	sentence := sprintf("its capacity of %s is %s, but the workload requests %s (replicas: %d)", [
-		resource,
-		quantities.text(amount),
-		quantities.text(needed),
-		request.replicas,
-	])
+	sentence := sprintf(
+		"its capacity of %s is %s, but the workload requests %s (replicas: %d)",
+		[resource, quantities.text(amount), quantities.text(needed), request.replicas],
+	)
 ]
 
 # Whether it is a capacity with a quantity of each resource that the workload requests.

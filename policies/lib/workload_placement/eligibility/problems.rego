@@ -69,23 +69,23 @@ _effects := {"NoExecute", "NoSchedule", "PreferNoSchedule"}
 
 _without_jurisdiction := _elsewhere - object.keys(_other_jurisdictions)
 
-_is_right("capacity", capacity) if _is_capacity(capacity)
+_is_right("capacity", value) if _is_capacity(value)
 
-_is_right("certifications", certifications) if values.texts(certifications)
+_is_right("certifications", value) if values.texts(value)
 
-_is_right("cordoned", cordoned) if is_boolean(cordoned)
+_is_right("cordoned", value) if is_boolean(value)
 
 # Only a cluster-selector reads labels.
 _is_right("labels", _) if not request.has_selector
 
-_is_right("labels", labels) if {
-	is_object(labels)
-	every value in labels { is_string(value) }
+_is_right("labels", value) if {
+	is_object(value)
+	every label in value { is_string(label) }
 }
 
-_is_right("taints", taints) if {
-	is_array(taints)
-	every taint in taints {
+_is_right("taints", value) if {
+	is_array(value)
+	every taint in value {
 		is_string(taint.key)
 		is_string(taint.effect)
 		is_string(object.get(taint, "value", ""))

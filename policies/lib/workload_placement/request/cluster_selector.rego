@@ -1,6 +1,7 @@
 # The workload's annotation cluster-selector.
 package lib.workload_placement.request
 
+import data.lib.label_selectors
 import data.lib.values
 
 _most_requirements := 100
@@ -61,12 +62,15 @@ _fits(operator, []) if operator in {"Exists", "DoesNotExist"}
 
 _fits(operator, [text]) if {
 	operator in {"Gt", "Lt"}
-	regex.match(`^(0|-?[1-9][0-9]{0,17})$`, text)
+	label_selectors.is_number_text(text)
 }
 
 # METADATA
 # description: Why the cluster-selector cannot be read.
-selector_problems contains sprintf("%s is no list of requirements as JSON: write [{\"key\": \"region\", \"operator\": \"In\", \"values\": [\"eu\"]}]", [values.shown(selector)]) if {
+selector_problems contains sprintf(
+	`%s is no list of requirements as JSON: write [{"key": "region", "operator": "In", "values": ["eu"]}]`,
+	[values.shown(selector)],
+) if {
 	has_selector
 	not _is_selector_list
 }

@@ -90,7 +90,7 @@ demand := {name: amount |
 # METADATA
 # description: |
 #   What each pod requests of each resource, in billionths of its unit. If there are too many resources, none is counted.
-requests := {name: amount |
+requests := {name: amount | # regal ignore:rule-name-repeats-package
 	count(_resource_names) <= _most_resources
 	some name in _resource_names
 	amount := resources.total_of(pod_spec, "requests", name)
@@ -116,8 +116,6 @@ _of_containers := [{"holder": "a container", "resource": resource, "value": valu
 # description: Why the workload cannot be read.
 problems contains "input.resource is no object" if not _is_resource
 
-_is_resource if is_object(input.resource)
-
 problems contains sprintf("%s is no object", [concat(".", path)]) if {
 	_is_resource
 	some path in _objects
@@ -125,6 +123,34 @@ problems contains sprintf("%s is no object", [concat(".", path)]) if {
 	part != null
 	not is_object(part)
 }
+
+problems contains sprintf("metadata.namespace is %s, which is no name", [values.shown(namespace)]) if not is_string(namespace)
+
+problems contains _no_count("replicas", _stated_replicas) if not _is_count(_stated_replicas)
+
+problems contains sprintf("%s is no list of containers", [concat(".", array.concat(_template_path, ["spec", list]))]) if {
+	some list in ["containers", "initContainers"]
+	containers := pod_spec[list]
+	containers != null
+	not is_array(containers)
+}
+
+problems contains _no_count("completions", completions) if not _is_count(completions)
+
+problems contains problem if {
+	some quantity in _quantities
+	not _is_quantity(quantity.value)
+	problem := sprintf(
+		"%s has %s %s, which is no quantity: write it like 500m or 1Gi",
+		[quantity.holder, quantity.resource, values.shown(quantity.value)],
+	)
+}
+
+problems contains sprintf("its pods request %d resources: at most %d", [count(_resource_names), _most_resources]) if {
+	count(_resource_names) > _most_resources
+}
+
+_is_resource if is_object(input.resource)
 
 _objects := [
 	["metadata"],
@@ -135,37 +161,9 @@ _objects := [
 	array.concat(_template_path, ["spec"]),
 ]
 
-problems contains sprintf("metadata.namespace is %s, which is no name", [values.shown(namespace)]) if not is_string(namespace)
-
-problems contains sprintf("the number of replicas is %s: it is a whole number from 0 to 1000000", [values.shown(_stated_replicas)]) if {
-	_stated_replicas != null
-	not _is_count(_stated_replicas)
-}
-
-problems contains sprintf("%s is no list of containers", [concat(".", array.concat(_template_path, ["spec", list]))]) if {
-	some list in ["containers", "initContainers"]
-	containers := pod_spec[list]
-	containers != null
-	not is_array(containers)
-}
-
-problems contains sprintf("the number of completions is %s: it is a whole number from 0 to 1000000", [values.shown(completions)]) if {
-	not _is_count(completions)
-	completions != null
-}
-
-problems contains problem if {
-	some quantity in _quantities
-	not _is_quantity(quantity.value)
-	problem := sprintf("%s has %s %s, which is no quantity: write it like 500m or 1Gi", [
-		quantity.holder,
-		quantity.resource,
-		values.shown(quantity.value),
-	])
-}
-
-problems contains sprintf("its pods request %d resources: at most %d", [count(_resource_names), _most_resources]) if {
-	count(_resource_names) > _most_resources
+_no_count(noun, number) := problem if {
+	number != null
+	problem := sprintf("the number of %s is %s: it is a whole number from 0 to 1000000", [noun, values.shown(number)])
 }
 
 _is_quantity(value) if quantities.nano(value) >= 0

@@ -7,7 +7,7 @@ import data.lib.values
 # description: |
 #   The weights of the clusters that the workload asks for, by name; undefined if it asks for none or wrongly. It writes a
 #   list of names, `{"clusters": [NAME]}`, or `{"clusters": {NAME: {"weight": NUMBER}}}`, as JSON or as it is.
-requested := values.weights(_choices) if {
+requested := values.weights(_choices) if { # regal ignore:rule-name-repeats-package
 	_written != null
 	count(preference_problems) == 0
 }
@@ -55,9 +55,10 @@ preference_problems contains sprintf("%s is no name of a cluster", [values.shown
 	not is_string(name)
 }
 
-preference_problems contains sprintf("it names a cluster twice: %s", [values.listed({values.shown(key) | some key in _repeated})]) if {
+preference_problems contains sprintf("it names a cluster twice: %s", [values.listed(keys)]) if {
 	_are_few
 	count(_repeated) > 0
+	keys := {values.shown(key) | some key in _repeated}
 }
 
 preference_problems contains sprintf("cluster %q has %s: write {\"weight\": NUMBER}", [name, values.shown(preference)]) if {
@@ -73,13 +74,16 @@ preference_problems contains problem if {
 	some name, preference in _choices
 	_has_weight(preference)
 	not values.is_weight(preference.weight)
-	problem := sprintf("the weight of cluster %q is %s: write a number above 0, from 0.000001 to 1000000", [name, values.shown(preference.weight)])
+	problem := sprintf(
+		"the weight of cluster %q is %s: write a number above 0, from 0.000001 to 1000000",
+		[name, values.shown(preference.weight)],
+	)
 }
 
 # Helpers, because preferences may be false or null.
-_is_readable if some _ in [_preferences]
+_is_readable if type_name(_preferences) != ""
 
-_has_choices if some _ in [_choices]
+_has_choices if type_name(_choices) != ""
 
 _are_few if count(_choices) <= _most_clusters
 
@@ -90,9 +94,7 @@ _repeated := {"clusters"} if {
 	is_object(_preferences)
 	is_string(_written)
 	count(values.texts_in(_written, count(_choices) + 2)) > count(_choices) + 1
-} else := values.repeated(sort(_choices)) if {
-	is_array(_choices)
-}
+} else := values.repeated(sort(_choices)) if is_array(_choices)
 
 # If a text has a key twice, a parser keeps the last one. In preferences of the right shape, all texts are keys:
 # `clusters`, each name, and `weight` for each name. One more text than that is enough to find the second one of two.

@@ -23,7 +23,7 @@ traffic := _traffic if {
 _flows := [name | some flows in _traffic; some name, _ in flows] if _is_traffic
 
 # A helper, because traffic may be false or null.
-_has_traffic if some _ in [_traffic]
+_has_traffic if type_name(_traffic) != ""
 
 _is_traffic if {
 	object.keys(_traffic) - {"applications", "clusters"} == set()

@@ -45,7 +45,10 @@ move_threshold := object.get(settings, "moveThreshold", 0.1)
 
 # METADATA
 # description: Why the data have no clusters, as sentences.
-problems contains sprintf("OPA has no clusters: bring data.placement.clusters, or the key clusters of ConfigMap fairlead/placement, as JSON%s", [suffix]) if {
+problems contains sprintf(
+	"OPA has no clusters: bring data.placement.clusters, or the key clusters of ConfigMap fairlead/placement, as JSON%s",
+	[suffix],
+) if {
 	not "clusters" in object.keys(_source)
 	suffix := concat("", [text | count(_source) > 0; text := sprintf(" (there is %s)", [values.listed(object.keys(_source))])])
 }
@@ -65,20 +68,22 @@ setting_problems contains sprintf("placement.settings has %s: it may have %s", [
 	count(unknown) > 0
 }
 
-setting_problems contains sprintf("placement.settings.moveThreshold is %s: it is a number from 0 to below 1", [values.shown(move_threshold)]) if {
+setting_problems contains _wrong_setting("moveThreshold", move_threshold, "it is a number from 0 to below 1") if {
 	not _is_share(move_threshold)
 }
 
-setting_problems contains sprintf("placement.settings.minClusters is %s: it is a whole number from 1 to 1000", [values.shown(setting)]) if {
+setting_problems contains _wrong_setting("minClusters", setting, "it is a whole number from 1 to 1000") if {
 	setting := settings.minClusters
 	not _is_number_of_clusters(setting)
 }
 
-setting_problems contains problem if {
+setting_problems contains _wrong_setting("maxReplicasPerCluster", setting, expected) if {
 	setting := settings.maxReplicasPerCluster
 	not values.part_of(1, setting)
-	problem := sprintf("placement.settings.maxReplicasPerCluster is %s: it is a whole number from 1, or a percentage such as 50%%", [values.shown(setting)])
+	expected := "it is a whole number from 1, or a percentage such as 50%"
 }
+
+_wrong_setting(key, value, expected) := sprintf("placement.settings.%s is %s: %s", [key, values.shown(value), expected])
 
 _is_number_of_clusters(value) if values.whole(value) <= 1000
 

@@ -23,6 +23,7 @@ from fairlead.programs.toolchain.programs import (
     NAMES,
     OWN,
     PEERS,
+    REGAL,
     Program,
     select,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "NAMES",
     "OWN",
     "PEERS",
+    "REGAL",
     "Pin",
     "ProgramState",
     "cached",

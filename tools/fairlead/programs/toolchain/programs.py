@@ -21,7 +21,7 @@ class Program:
     # that cannot say its version: it is built, whatever PATH has.
     says: str
     own: str = ""  # the folder of the checkout that has its source, if it is Fairlead's own
-    # Only checks run it: it is compared with Fairlead, or stands for a server of users.
+    # Only checks run it: it is compared with Fairlead, stands for a server of users, or reads code.
     peer: bool = False
 
 
@@ -43,6 +43,7 @@ MATCHER = "fairlead-matcher"
 """What says which webhooks API servers call and what policies decide (tools/matcher)."""
 
 KUSTOMIZE = "kustomize"
+REGAL = "regal"
 
 PROGRAMS = (
     Program("opa", "opa", "github.com/open-policy-agent/opa", ("version",), "Version: {version}"),
@@ -84,6 +85,8 @@ PROGRAMS = (
         "Version: v{version}",
         peer=True,
     ),
+    # The linter of policies in Rego. Built so, it says "Version: unknown".
+    Program(REGAL, "regal", "github.com/open-policy-agent/regal", ("version",), "", peer=True),
     own(FAIRLEAD_OPA, "tools/plugin"),
     own(MATCHER, "tools/matcher"),
 )
