@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from pydantic import ValidationError
 
 from fairlead.common import texts
 from fairlead.common.digests import digest
 from fairlead.deployment import ownership
 from fairlead.deployment.names import HISTORY, NAMESPACE
 from fairlead.kube import clients
+from fairlead.kube.errors import Refused
 from fairlead.policy.revision import plain
+from fairlead.settings.models import Settings
 
 ENTRIES = 100
 """The number of entries that are kept of changes of policies and settings, and as many of switches:
@@ -85,6 +90,21 @@ class Entry:
 def read(objects: clients.Objects) -> list[Entry]:
     """The entries, the oldest first, without their policies. Raises ApiServerError."""
     return _entries(_log(objects))
+
+
+def earlier_settings(objects: clients.Objects) -> list[Settings]:
+    """The settings of all deployments that are still known, the latest first, as far as this
+    version can read them; empty where there is no history, or we may not read it.
+    """
+    try:
+        documents = [entry.settings for entry in reversed(read(objects)) if entry.settings]
+    except Refused:
+        return []
+    settings = []
+    for document in documents:
+        with suppress(ValidationError):
+            settings.append(Settings.model_validate(document))
+    return settings
 
 
 @clients.agreed

@@ -479,6 +479,17 @@ def test_what_an_earlier_pool_gave_a_pod_is_not_blamed_on_its_author(
     assert judged.message.endswith(f"; {ADVICE}{remedy}")
 
 
+def test_what_a_pool_of_earlier_settings_gave_is_not_blamed_on_its_author() -> None:
+    earlier = Settings(pools={"gpu": Pool(node_selector={"hardware": "gpu"})})
+    stored = pod(author={"schedulerName": "x"}, nodeSelector={"hardware": "gpu"})
+    (alone,), (known,) = (
+        found([*inventory.of_pod(stored, Pools(Settings(), *more))], Settings())
+        for more in ((), (earlier,))
+    )
+    assert (alone.finding, known.finding) == (REFUSED, CHANGED)
+    assert f"{ADVICE}delete it" in known.message
+
+
 def test_what_the_author_wrote_stays_his() -> None:
     stored = pod(author={"nodeSelector": {"agentpool": "pool2"}}, nodeName="pool2-0")
     judged = of(stored)
