@@ -28,7 +28,7 @@ _ENTRIES = ("system", *(service.root for service in SERVICES))
 """The packages that OPA itself or its callers query (the decision, health; services), which keep
 their names."""
 _DATA = (*data_places.ROOTS, ".".join(data_places.PLACEMENT))
-_OPAS_OWN = {"system.authz": policy_files.AUTHZ, "system.log": "fairlead-opa"}
+OPAS_OWN = {"system.authz": policy_files.AUTHZ, "system.log": "fairlead-opa"}
 """Packages by which OPA protects itself, and where what they are for comes from."""
 PYTHON = "python"
 """The engine whose code a cluster gets beside the modules."""
@@ -92,7 +92,7 @@ def require_free_packages(
                     line=_row_of_package(text),
                 )
     for key, defined in sorted(cli.paths_of(modules, progress).items()):
-        for package, whence in _OPAS_OWN.items():
+        for package, whence in OPAS_OWN.items():
             parts = ["data", *package.split(".")]
             if any(path[: len(parts)] == parts for path in defined):
                 raise InputError(
