@@ -30,7 +30,11 @@ class Log:
 def test_the_settings_of_earlier_deployments_are_those_that_can_be_read() -> None:
     first = Settings(pools={"gpu": Pool(node_selector={"hardware": "gpu"})})
     second = Settings(pools={"cheap": Pool()})
-    documents = [first.deployed_document(), {"pools": 1}, second.deployed_document()]
+    documents: list[Any] = [
+        first.deployed_document(),
+        {"pools": 1},
+        second.deployed_document(),
+    ]
     log: Any = Log(*documents)
     known = history_log.earlier_settings(log)
     assert [list(each.pools or {}) for each in known] == [["cheap"], ["gpu"]]
