@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fairlead.clusters.embedded import ports, volume
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.deployment import credentials
+from fairlead.deployment import credentials, sidecars
 from fairlead.deployment.credentials import Credentials, fresh_token
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.opa import cli, containers
@@ -21,12 +21,10 @@ from fairlead.policy import bundles, policy_files
 from fairlead.policy.bundles import Bundle, ScopedTokens
 from fairlead.policy.revision import MAIN
 from fairlead.programs import toolchain
+from fairlead.settings.models import Settings
 from fairlead.settings.services import SCOPES
 
-CONSOLE = (
-    "--set=decision_logs.plugin=fairlead",
-    "--set=plugins.fairlead.decision_logs.console=true",
-)
+CONSOLE = tuple(sidecars.KUBE_MGMT.decision_logs(containers.MOUNTED, Settings(), ""))
 """The flags that have decisions logged on the console, as beside kube-mgmt."""
 _DEADLINE = 60.0  # seconds
 AuthzPolicy = Callable[[list[str], ScopedTokens], str]

@@ -39,7 +39,6 @@ explanation contains sprintf("node-pool changes only the pods of a %s", [review.
 }
 
 explanation contains sprintf("namespace %q has no pool: its pods are left alone", [namespace]) if {
-	readable
 	applies
 	label_known
 	not pool_name
@@ -56,7 +55,6 @@ explanation contains sprintf(
 	"namespace %q belongs to pool %q by its label %s",
 	[namespace, pool_name, settings.namespace_label],
 ) if {
-	readable
 	applies
 	namespace_label != null
 }
@@ -65,13 +63,11 @@ explanation contains sprintf(
 	"namespace %q has no label %s: the default pool %q",
 	[namespace, settings.namespace_label, pool_name],
 ) if {
-	readable
 	applies
 	namespace_label == null
 }
 
 explanation contains sprintf("pool %q gives nodeSelector %s and %s", [pool_name, given, _given_tolerations]) if {
-	readable
 	applies
 	given := selector_text(assignment.nodeSelector)
 }

@@ -24,9 +24,15 @@ offender := subject if pod_specs.is_pod
 offender := "its template" if pod_specs.is_template
 
 # Whether the namespace's pool decides anything here.
-applies if creates_pods
+applies if {
+	creates_pods
+	readable
+}
 
-applies if update_matters
+applies if {
+	update_matters
+	readable
+}
 
 # A pod that is created, or a template by which pods will be.
 creates_pods if {

@@ -26,7 +26,6 @@ fits if {
 	assignment
 	object.get(pod_spec, "nodeName", null) in {"", null}
 	is_array(pod_tolerations)
-	is_object(own_selector)
 	_selector_fits
 	_within_limits
 }
@@ -52,6 +51,7 @@ _selector_fits if {
 
 _selector_fits if {
 	settings.pod_selector == "merge"
+	is_object(own_selector) # otherwise there are no conflicts, either
 	count(_conflicts) == 0
 }
 
@@ -79,7 +79,6 @@ deny contains message if {
 
 deny contains sprintf("%s: namespace %q is not known to the policy yet: retry in a moment", [subject, namespace]) if {
 	gets_assignment
-	readable
 	applies
 	not label_known
 	not pool_withdrawn
@@ -108,13 +107,14 @@ warn contains sprintf(
 
 # METADATA
 # description: The JSON Patch (RFC 6902) that adds or removes an assignment; empty if there is nothing to change.
-patch := mutation if _changes
+patch := mutation if placed
 
-else := [] if not _changes
+else := mutation if pool_withdrawn
 
-_changes if placed
-
-_changes if pool_withdrawn
+else := [] if {
+	not placed
+	not pool_withdrawn
+}
 
 # Whether the object gets what it lacks of the assignment.
 placed if {

@@ -14,6 +14,5 @@ _placed_in_pool := concat("", ["placed: ", pool_name])
 # METADATA
 # description: The pool of the pod, and the labels of the pool's nodes; no labels if the pool is not declared.
 placement := {"pool": pool_name, "nodeSelector": pool_gives.nodeSelector} if {
-	readable
 	applies
 }

@@ -70,7 +70,7 @@ func (d *decider) decide(ctx context.Context, body []byte, intent, from string) 
 	if err := util.UnmarshalJSON(body, &review); err != nil {
 		return nil, errMalformed
 	}
-	if fields, isObject := review.(map[string]any); isObject && intent != "" {
+	if fields, isObject := review.(object); isObject && intent != "" {
 		fields["intents"] = []any{intent}
 	}
 	input, err := ast.InterfaceToValue(review)
@@ -124,11 +124,5 @@ func refusalFor(err error) *refusal {
 		return &refusal{http.StatusGatewayTimeout, slow}
 	}
 	status := http.StatusInternalServerError
-	return &refusal{status, fmt.Sprintf("OPA cannot decide (status %d): %s", status, beginningOf(err.Error()))}
-}
-
-// beginningOf returns the first characters of a message that may be long.
-func beginningOf(message string) string {
-	characters := []rune(message)
-	return string(characters[:min(len(characters), 200)])
+	return &refusal{status, fmt.Sprintf("OPA cannot decide (status %d): %s", status, beginningOf(err.Error(), longestReason))}
 }

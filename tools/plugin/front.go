@@ -54,6 +54,8 @@ const (
 	slow     = "OPA did not answer in time: retry in a second. If this lasts, `fairlead status` says why"
 	// The path at which the sidecar answers reviews of PlacementPolicies, here and there.
 	policyReviews = "/placement-policies"
+	// The most characters of another program's reason that a refusal repeats.
+	longestReason = 200
 )
 
 var (

@@ -65,8 +65,8 @@ func (l *logger) review(ctx context.Context, txn storage.Transaction, review any
 }
 
 // ofAPI logs what OPA's API decided, if that is about a review or by a PlacementPolicy.
-func (l *logger) ofAPI(ctx context.Context, event logs.EventV1) error {
-	return storage.Txn(ctx, l.manager.Store, storage.TransactionParams{}, func(txn storage.Transaction) error {
+func (l *logger) ofAPI(ctx context.Context, event logs.EventV1) {
+	err := storage.Txn(ctx, l.manager.Store, storage.TransactionParams{}, func(txn storage.Transaction) error {
 		if !slices.Contains(admissionPaths, event.Path) && !l.isOfPolicy(ctx, txn, event.Path) {
 			return nil
 		}
@@ -81,6 +81,7 @@ func (l *logger) ofAPI(ctx context.Context, event logs.EventV1) error {
 		})
 		return nil
 	})
+	l.report(err)
 }
 
 // isOfPolicy says whether a path is that of a PlacementPolicy, or of a rule in it. The sidecar says which packages are
@@ -125,6 +126,11 @@ func (l *logger) write(ctx context.Context, decision server.Info) {
 		// Whoever closes the connection early is logged, too.
 		err = l.logs.Log(context.WithoutCancel(ctx), &decision)
 	}
+	l.report(err)
+}
+
+// report says that a decision is missing in the log, if there is an error.
+func (l *logger) report(err error) {
 	if err != nil {
 		l.manager.Logger().Error("The decision cannot be logged: %v", err)
 	}

@@ -150,11 +150,7 @@ func (p *plugin) Stop(ctx context.Context) {
 // more at the same time: a writer may wait in between.
 func (p *plugin) Log(ctx context.Context, event logs.EventV1) error {
 	if p.logger != nil {
-		go func() {
-			if err := p.logger.ofAPI(context.WithoutCancel(ctx), event); err != nil {
-				p.manager.Logger().Error("The decision cannot be logged: %v", err)
-			}
-		}()
+		go p.logger.ofAPI(context.WithoutCancel(ctx), event)
 	}
 	return nil
 }

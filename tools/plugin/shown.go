@@ -26,7 +26,7 @@ const (
 	leftOut = "left out"
 )
 
-// object is a JSON object, and null the value that other types show as.
+// object is a JSON object. What should be one and is not is shown as null.
 type object = map[string]any
 
 // shownReview is the part of a review that is shown; nothing of what is no review.
@@ -175,7 +175,13 @@ func cut(text string) string {
 	if len(text) <= longestText || utf8.RuneCountInString(text) <= longestText {
 		return text
 	}
-	return string([]rune(text)[:longestText]) + "..."
+	return beginningOf(text, longestText) + "..."
+}
+
+// beginningOf returns the first characters of a text that may be long.
+func beginningOf(text string, most int) string {
+	characters := []rune(text)
+	return string(characters[:min(len(characters), most)])
 }
 
 // addPairs adds a field that is a map of texts. If it has too many entries, only their number is shown. Keys are not cut:

@@ -73,5 +73,5 @@ func troubleOf(read *answer) string {
 	if json.Unmarshal(read.body, &failure) != nil || failure.Message == "" {
 		return fmt.Sprintf("the sidecar cannot decide (status %d): `fairlead status` says why", read.status)
 	}
-	return fmt.Sprintf("the sidecar cannot decide (status %d): %s", read.status, beginningOf(failure.Message))
+	return fmt.Sprintf("the sidecar cannot decide (status %d): %s", read.status, beginningOf(failure.Message, longestReason))
 }

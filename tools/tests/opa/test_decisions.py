@@ -29,11 +29,10 @@ from fairlead.policy import cases, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import DecisionLogs, LogService, Settings
 from fairlead.verification import opa as opa_engine
-from lab.fuzz.server import Opa, running
+from lab.fuzz.server import CONSOLE, Opa, running
 
 SECRET = "hunter2-hunter2"
 FILES = containers.Files(*(Path(name) for name in ("tls", "authz", "token")))
-CONSOLE = sidecars.KUBE_MGMT.decision_logs(FILES, Settings(), "127.0.0.1:1")
 NAMESPACES = {
     "kubernetes/namespaces": {"payments": {"metadata": {"labels": {"agentpool": "pool1"}}}}
 }

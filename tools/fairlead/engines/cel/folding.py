@@ -176,9 +176,9 @@ class Folding:
         """The part of something, if it may stand for it; NONE if there is none."""
         if (part := values.part(of, key)) is not None:
             return part
-        part, *others = {values.part(each, key) for each in self._alternatives(of)}
-        if others or part is None or part == NONE:
-            return None if others else part
+        part, *further = {values.part(each, key) for each in self._alternatives(of)}
+        if further or part is None or part == NONE:
+            return None if further else part
         return dyn(part) if values.is_small(part) else None
 
     def _call(self, node: Node) -> Node:
@@ -196,8 +196,8 @@ class Folding:
 
     def _size(self, operand: Node, node: Node) -> Node:
         seen = self._seen(operand)
-        known = values.text(seen) if seen.kind == "literal" else values.items(seen)
-        return node if known is None else literal(len(known))
+        whole = values.text(seen) if seen.kind == "literal" else values.items(seen)
+        return node if whole is None else literal(len(whole))
 
     def _method(self, node: Node) -> Node:
         seen, args = self._seen(node.args[0]), node.args[1:]
@@ -273,12 +273,13 @@ class Folding:
         if node.kind not in (".", "["):
             return [node]
         if node.args[0] == _VARIABLES:
-            found = self._alternatives(self._variables.get(node.value, node.args[0]))
+            alternatives = self._alternatives(self._variables.get(node.value, node.args[0]))
         else:
             outer = self._alternatives(node.args[0])
-            found = [part for each in outer for part in values.parts(each, _key(node)) or [node]]
-        is_known = found and all(each.kind in ("list", "map") for each in found)
-        return found if is_known else [node]
+            key = _key(node)
+            alternatives = [part for each in outer for part in values.parts(each, key) or [node]]
+        is_known = alternatives and all(each.kind in ("list", "map") for each in alternatives)
+        return alternatives if is_known else [node]
 
 
 def _asks_for_field(node: Node) -> bool:

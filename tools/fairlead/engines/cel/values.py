@@ -105,8 +105,8 @@ def parts(of: Node, key: Node) -> list[Node]:
     if items(of) is None:
         return []
     if undyn(key).kind == "literal":
-        found = part(of, key)
-        return [] if found is None or found == NONE else [undyn(found)]
+        value = part(of, key)
+        return [] if value is None or value == NONE else [undyn(value)]
     return [*map(undyn, of.args[1::2] if of.kind == "map" else of.args)]
 
 
