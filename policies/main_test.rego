@@ -22,7 +22,7 @@ test_a_pod_is_patched if {
 		"uid": "42",
 		"allowed": true,
 		"patchType": "JSONPatch",
-		"patch": base64.encode(`[{"op":"add","path":"/spec/nodeSelector","value":{"agentpool":"pool1"}}]`),
+		"patch": base64.encode(`[{"op":"add","path":"/spec/nodeSelector","value":{"agentpool":"pool1"}},{"op":"add","path":"/metadata/annotations","value":{"fairlead.dev/assigned":"{\"nodeSelector\":{\"agentpool\":\"pool1\"},\"tolerations\":[]}"}}]`),
 		"auditAnnotations": {"node-pool": "placed: pool1", "decisionUID": "42"},
 	})
 }

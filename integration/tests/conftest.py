@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from foreign import Foreign
 from profiles import DEFAULT, EMBEDDED, SETTINGS, Running
-from waits import until
+from waits import DEADLINE, until
 
 from fairlead.clusters import remote
 from fairlead.clusters.base import Cluster
@@ -122,7 +122,7 @@ def token(objects: clients.Objects) -> str:
 def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
     """A client of OPA's API with the token; if there are several OPAs, of the first."""
     server, *_ = cluster.opas()
-    api = OpaApi(server.url, ca=server.ca, token=token)
+    api = OpaApi(server.url, ca=server.ca, token=token, timeout=DEADLINE)
     yield api
     api.close()
 
@@ -131,7 +131,7 @@ def opa(cluster: Cluster, token: str) -> Iterator[OpaApi]:
 def anonymous(cluster: Cluster) -> Iterator[OpaApi]:
     """A client of OPA's API without a token."""
     server, *_ = cluster.opas()
-    api = OpaApi(server.url, ca=server.ca)
+    api = OpaApi(server.url, ca=server.ca, timeout=DEADLINE)
     yield api
     api.close()
 

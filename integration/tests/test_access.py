@@ -245,7 +245,7 @@ def test_a_time_that_is_stored_is_one_that_the_controller_and_opa_read(users: Us
         assert backwards.status == 422, text
         if answer.ok:
             assert "validUntil has to be after validFrom" in backwards.message, text
-    assert stored > 100
+    assert stored > 50  # of about 100: texts are drawn at random, and some come twice
 
 
 def test_megabytes_of_subjects_are_refused(users: Users) -> None:

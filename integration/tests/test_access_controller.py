@@ -139,8 +139,7 @@ def test_a_name_that_is_taken_is_left_alone(world: World) -> None:
     strangers = bound("RoleBinding", "taken", "reader", "somebody")
     assert world.users("boss", "POST", BINDINGS, strangers).ok
     uid = (world.binding("taken") or {})["metadata"]["uid"]
-    world.create("taken", -1, 20)
-    until(lambda: "NameTaken" in world.events("taken"), "it says so")
+    world.create_until("NameTaken", "taken", 20)
     assert not world.can("taken")
     until(lambda: world.reason("taken") == "Expired", "its window is over")
     binding = world.binding("taken")
@@ -213,7 +212,7 @@ def test_an_end_that_somebody_prevents_is_told(world: World) -> None:
         "boss", "POST", BINDINGS, bound("RoleBinding", "probe", "reader", "nobody")
     ).ok
     until(lambda: not world.users("boss", "DELETE", f"{probe}?dryRun=All").ok, "it is in force")
-    world.create("stuck", -1, 12)
+    world.create_until("Granted", "stuck", 12)
     until(lambda: world.reason("stuck") == "Ending", "the status says that it is still there")
     (row,) = transient_access.controllers(world.cluster)
     assert any("ending shop/stuck fails" in reason for reason in row["reasons"]), row
@@ -304,10 +303,21 @@ def test_people_grant_see_and_revoke_access_from_the_command_line(world: World) 
     )
 
 
+def test_a_grant_that_gives_nothing_leaves_nothing(world: World) -> None:
+    arguments = ["grant", "in-vain", "-n", NAMESPACE, "--name", world.cluster.name]
+    arguments += ["--clusterrole", "missing", "--user", "carol", "--for", "2h"]
+    for _ in range(2):  # so it can be given again when its cause is mended
+        result = CliRunner().invoke(command, arguments)
+        assert result.exit_code == 1
+        assert str(result.exception).startswith(
+            "in-vain gives no access, and is deleted again: RoleNotFound: "
+        )
+    assert world.users("boss", "GET", path("in-vain")).status == 404
+
+
 def test_without_opa_nothing_begins_and_everything_ends(world: World) -> None:
     cluster = world.cluster
-    world.create("ending", -1, 25)
-    until(lambda: "Granted" in world.events("ending"), "access has begun")
+    world.create_until("Granted", "ending", 25)
     argv, environment = cluster._remembered("opa-started")
     cluster.stop_server("opa")  # a process that hangs would be restarted
     try:
@@ -324,8 +334,7 @@ def test_without_opa_nothing_begins_and_everything_ends(world: World) -> None:
 
 
 def test_a_controller_that_is_killed_goes_on_where_it_was(world: World) -> None:
-    world.create("over", -1, 20)
-    until(lambda: "Granted" in world.events("over"), "access has begun")
+    world.create_until("Granted", "over", 20)
     send(world.cluster, signal.SIGKILL)
     world.create("meanwhile", -1, 3600)
     until(lambda: world.can("meanwhile"), "the next process gives access")
@@ -334,8 +343,7 @@ def test_a_controller_that_is_killed_goes_on_where_it_was(world: World) -> None:
 
 
 def test_an_end_while_the_api_server_is_away_comes_when_it_is_back(world: World) -> None:
-    world.create("missed", -1, 20)
-    until(lambda: "Granted" in world.events("missed"), "access has begun")
+    world.create_until("Granted", "missed", 20)
     send(world.cluster, signal.SIGKILL, "kube-apiserver")
     until(lambda: world.cluster.objects().list("v1", "Namespace", None), "it is back")
     until(lambda: world.reason("missed") == "Expired", "access has ended")
@@ -360,8 +368,7 @@ def test_of_two_controllers_one_works(world: World) -> None:
         world.create("both", -1, 3600)
         until(lambda: world.events("both") == ["Granted"], "one of them gives access")
         send(cluster, signal.SIGSTOP)
-        world.create("next", -1, 30)
-        until(lambda: "Granted" in world.events("next"), "the other takes over from one that hangs")
+        world.create_until("Granted", "next", 30)
         send(cluster, signal.SIGCONT)
         until(lambda: world.reason("next") == "Expired", "it ends")
         until(lambda: "Ended" in world.events("next"), "the trail tells it")
@@ -374,8 +381,7 @@ def test_of_two_controllers_one_works(world: World) -> None:
 def test_a_lease_that_somebody_deletes_is_made_again(world: World) -> None:
     objects = world.cluster.objects()
     lease = ("coordination.k8s.io/v1", "Lease", ACCESS, names.NAMESPACE)
-    world.create("held", -1, 30)
-    until(lambda: world.can("held"), "access has begun")
+    world.create_until("Granted", "held", 30)
     former = objects.get(*lease)
     objects.delete(*lease)
     world.create("later", -1, 3600)
@@ -424,8 +430,7 @@ def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_p
         until(lambda: world.reason("stepped") == "Expired", "the status says so")
         set_by(0)
         until(lambda: world.can("stepped"), "the clock was wrong")
-        world.create("behind", -1, 15)
-        until(lambda: "Granted" in world.events("behind"), "access has begun")
+        world.create_until("Granted", "behind", 15)
         set_by(-1)
         until(lambda: world.binding("behind") is None, "it ends by OPA's clock")
         set_by(0)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waits import DEADLINE
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
@@ -18,6 +17,9 @@ from lab.chaos.run import Options, run
 
 pytestmark = pytest.mark.lab
 
+LATE = 180.0
+"""Seconds after which access that still holds is late, on a busy machine."""
+
 OWN_CLUSTER = (
     "it breaks a cluster of its own; `python -m lab chaos --cluster kind` does so to one of KIND"
 )
@@ -26,7 +28,7 @@ OWN_CLUSTER = (
 @pytest.mark.embedded(OWN_CLUSTER)
 def test_whatever_breaks_every_invariant_holds() -> None:
     result = run(
-        Options(seconds=24, seed=1, clients=4, name=f"chaos-{os.getpid()}", late=DEADLINE),
+        Options(seconds=24, seed=1, clients=4, name=f"chaos-{os.getpid()}", late=LATE),
         progress=Progress(),
     )
     assert result["could not"] == []

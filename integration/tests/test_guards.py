@@ -408,7 +408,7 @@ def test_whom_to_ask_is_told_to_the_letter_whatever_its_characters(
         assert f"(ask {SETTINGS.contact})" in refused.value.message
     annotated = {**pod, "metadata": {**metadata, "annotations": {"note": "\U0001f692"}}}
     applied = objects.apply({**annotated, "spec": {**spec, "nodeSelector": {}}}, dry_run=True)
-    assert applied["metadata"]["annotations"] == {"note": "\U0001f692"}
+    assert applied["metadata"]["annotations"]["note"] == "\U0001f692"
 
 
 def test_the_sidecar_may_tell_the_status_and_nothing_else(sent: As) -> None:

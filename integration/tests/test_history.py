@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import command_line
 import pytest
+from policy_copies import copied
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import UsageError
@@ -32,7 +32,7 @@ from fairlead.kube import clients
 from fairlead.operations import deploy, drift, history, history_diff
 from fairlead.operations.push import push
 from fairlead.operations.rollback import rollback
-from fairlead.policy import bundles, policy_files, staging
+from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Pool, Settings
 
@@ -74,9 +74,7 @@ def emptied(objects: clients.Objects) -> None:
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
     """A copy of the policies to change."""
-    copy = tmp_path / "policies"
-    shutil.copytree(policy_files.builtin(), copy)
-    return copy
+    return copied(tmp_path / "policies")
 
 
 @pytest.fixture

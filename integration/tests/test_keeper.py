@@ -284,7 +284,7 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
         )
         created = len(outcome["placed"])
         until(lambda: len(outcome["placed"]) > created, what="pods are placed again")
-    assert len(events(calm, "CertificateRenewed")) > before
+    until(lambda: len(events(calm, "CertificateRenewed")) > before, what="an Event tells it")
     assert objects.get("v1", "Secret", "opa-tls", NAMESPACE)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from kubernetes import dynamic
+from policy_copies import copied
 from waits import until
 
 from fairlead.clusters.base import Cluster
@@ -26,7 +26,7 @@ from fairlead.opa.api import OpaApi
 from fairlead.operations import history, policy_status, revision_wait
 from fairlead.operations.push import push
 from fairlead.operations.rollback import rollback
-from fairlead.policy import bundles, policy_files, staging
+from fairlead.policy import bundles, staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -38,9 +38,7 @@ OURS = f"{NAMESPACE}/{POLICIES}/"
 @pytest.fixture
 def policies(tmp_path: Path, cluster: Cluster, settings: Settings) -> Iterator[Path]:
     """A copy of the policies to change. Afterwards the checkout's own are in force again."""
-    copy = tmp_path / "policies"
-    shutil.copytree(policy_files.builtin(), copy)
-    yield copy
+    yield copied(tmp_path / "policies")
     push(cluster, PolicySet.load(settings), progress=QUIET)
 
 
@@ -65,7 +63,7 @@ def test_a_pushed_policy_is_in_force_when_push_returns(
     namespace: Callable[..., str],
     pod: Callable[..., Any],
 ) -> None:
-    for module in policies.rglob("*.rego"):  # the tests, too
+    for module in policies.rglob("*.rego"):
         module.write_text(
             module.read_text().replace("remove spec.nodeName", "ask the platform team")
         )

@@ -18,13 +18,14 @@ import pytest
 import yaml
 from dry_runs import pod, selector, writer
 from engine_clusters import Run
+from policy_copies import copied
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.deployment.names import ENGINE_ANNOTATION, NAMESPACE, POLICIES, PYTHON_ENGINE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push, rollback
@@ -178,8 +179,7 @@ def test_a_push_and_a_rollback_change_what_is_decided(
 def test_code_is_pushed_and_comes_back_with_a_rollback(
     python: EmbeddedCluster, objects: clients.Objects, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "policies"
-    shutil.copytree(paths.root() / "policies", folder)
+    folder = copied(tmp_path / "policies")
     code = folder / "node_pool" / "engines" / "python.py"
     text = code.read_text()
     changed = text.replace("places its pods in pool", "keeps its pods in pool")
@@ -302,6 +302,31 @@ def test_a_killed_server_is_started_again_and_nothing_is_unplaced_meanwhile(
     until(lambda: not status(fairlead)["problems"], what="its last worker has the policies")
 
 
+@pytest.mark.usefixtures("restored")
+def test_a_server_without_policies_says_what_to_do_in_the_words_that_the_docs_explain(
+    python: EmbeddedCluster, objects: clients.Objects
+) -> None:
+    config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+    assert config_map
+    pid = python.servers()["serve"]["pid"]
+    assert pid
+    objects.merge(config_map, {"metadata": {"annotations": {ENGINE_ANNOTATION: None}}})
+    os.kill(pid, signal.SIGKILL)
+    message = "the server in Python is starting: retry in a second"
+
+    def is_told() -> bool:
+        try:
+            selector(objects, pod("mapped"))
+        except Refused as refused:
+            return f"failed to call webhook: {message}" in refused.message
+        return False
+
+    waiting.until(is_told, deadline=240, what="the user reads that it is starting", pause=0.5)
+    assert message in (paths.root() / "docs" / "operations.md").read_text()
+    objects.merge(config_map, {"metadata": {"annotations": {ENGINE_ANNOTATION: PYTHON_ENGINE}}})
+    until(lambda: selector(objects, pod("mapped")) is not None, what="it places again")
+
+
 def test_an_intent_is_disabled_until_it_is_enabled(
     python: EmbeddedCluster, objects: clients.Objects, fairlead: Run
 ) -> None:
@@ -335,7 +360,9 @@ def test_another_engine_takes_over_and_gives_back_without_a_pod_unplaced(
         assert (document["engine"], document["problems"]) == (other, [])
         assert "serve" not in python.servers()
         entry = fairlead("rollback", "1")
-        assert (entry.returncode, "python enforced entry 1" in entry.stderr) == (2, True)
+        config_map = objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
+        assert entry.returncode == 2
+        assert "python enforced entry 1" in entry.stderr, json.dumps(config_map["metadata"])
         back = fairlead("deploy", "--engine", "python")
         assert back.returncode == 0, back.stderr
     assert {json.dumps(each) for each in selectors} == {'{"agentpool": "pool1"}'}

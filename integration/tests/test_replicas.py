@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 import suspension
+from policy_copies import copied
 
 from fairlead.clusters.base import OpaServer
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -29,7 +29,7 @@ from fairlead.operations import rotate
 from fairlead.operations.deployed_state import credentials
 from fairlead.operations.push import push
 from fairlead.operations.status import status
-from fairlead.policy import policy_files, staging
+from fairlead.policy import staging
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -185,8 +185,7 @@ def test_one_that_is_not_ready_is_asked_by_nobody(two: EmbeddedCluster) -> None:
 
 
 def test_a_push_reaches_both(two: EmbeddedCluster, tmp_path: Path) -> None:
-    copy = tmp_path / "policies"
-    shutil.copytree(policy_files.builtin(), copy)
+    copy = copied(tmp_path / "policies")
     (copy / "extra.rego").write_text("package extra\n\nx := 1\n")
     pushed = push(two, PolicySet.load(Settings(), copy), progress=QUIET)
     assert (

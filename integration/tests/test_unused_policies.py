@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from policy_copies import copied
 from waits import until
 
 from fairlead.cli.operations.status import command
@@ -15,7 +15,6 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, POLICIES, POLICY_LABEL
 from fairlead.kube import clients
 from fairlead.operations import policy_status, push
-from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -34,8 +33,7 @@ def _labelled(name: str, package: str) -> dict[str, Any]:
 def test_policies_that_no_decision_uses_are_named(
     cluster: Cluster, objects: clients.Objects, settings: Settings, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "policies"
-    shutil.copytree(policy_files.builtin(), folder)
+    folder = copied(tmp_path / "policies")
     main = folder / "main.rego"
     uses = " if {\n\t_decisions\n\tcount([name | data.teams[name].deny]) >= 0\n}\n"
     assert main.read_text().count(" if _decisions\n") == 1

@@ -9,7 +9,7 @@ from fairlead.common import waiting
 
 T = TypeVar("T")
 
-DEADLINE = 180.0
+DEADLINE = 600.0
 """Seconds after which a wait fails. Most take less than ten on an idle machine; a busy one must not
 fail a test."""
 

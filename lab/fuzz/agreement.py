@@ -22,6 +22,7 @@ from fairlead.engines.base import Decision, Engine, Outcome
 from fairlead.engines.live import marker
 from fairlead.policy.cases import Case, Expect
 from fairlead.policy.policy_set import PolicySet
+from fairlead.verification.comparison import without_note
 from lab.engines.cel import CelEngine
 from lab.engines.live import clusters
 from lab.engines.live.scene import Scene
@@ -116,7 +117,8 @@ class Comparison:
 def _answer(outcome: Outcome, asked: Completed) -> Answer:
     if not isinstance(outcome, Decision):
         return Answer(None, outcome.reason)
-    after = None if outcome.object is None else plain(outcome.object)
+    # Only engines that are webhooks write a note, for the webhook of the final state.
+    after = None if outcome.object is None else plain(without_note(outcome.object))
     warnings = tuple(w for w in outcome.warnings if w not in asked.warnings)
     return Answer(outcome.allowed, outcome.message, after, warnings)
 

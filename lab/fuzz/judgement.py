@@ -1,9 +1,10 @@
 """Checks one answer of OPA against the contract of node-pool placement (docs/node-pool.md).
 
 - If a new pod of a mapped namespace is allowed, it has the assignment after the patch, has no
-  nodeName, and is otherwise unchanged. A pod of an unknown namespace is never allowed. The same
-  holds for an update that removes the last gate of a pod without a pool's nodeSelector. Any other
-  update gets no patch, and a changed nodeSelector satisfies the assignment.
+  nodeName, and is otherwise unchanged but for the note of its final state. A pod of an unknown
+  namespace is never allowed. The same holds for an update that removes the last gate of a pod
+  without a pool's nodeSelector. Any other update gets no patch, and a changed nodeSelector
+  satisfies the assignment.
 - Besides pods, only DaemonSets are patched, in the nodeSelector, tolerations and note of their
   template. Afterwards the template has the assignment. In a namespace without a pool, nothing is
   added.
@@ -27,6 +28,7 @@ from fairlead.settings.models import Pool, Settings
 from lab.fuzz.review_bodies import LABEL, NAMESPACES, shallow
 from lab.fuzz.search import Violation
 
+_NOTE = "fairlead.dev/assigned"
 _LONGEST_UID = 256
 """The most characters of a uid. The answer does not repeat a longer one."""
 
@@ -121,9 +123,26 @@ class Judgement:
         if after.get("nodeName") not in (None, ""):
             raise Violation("a pod with a nodeName is allowed in a mapped namespace")
         self._assigned(after, pool, exactly=exactly)
-        if _but_placement(self._patched()) != _but_placement(pod):
-            raise Violation("the patch changes more of the pod than nodeSelector and tolerations")
+        if _but_note(self._patched()) != _but_note(pod):
+            raise Violation("the patch changes more of the pod than its placement and its note")
+        self._noted_as_placed()
         return "allowed: pod placed"
+
+    def _noted_as_placed(self) -> None:
+        """Check that the note of a new pod, by which API servers know its final state, says what
+        the pod has. Raises Violation.
+        """
+        placed = self._patched()
+        annotations = as_object(as_object(placed.get("metadata")).get("annotations"))
+        if self._request.get("operation") != "CREATE" or _NOTE not in annotations:
+            return
+        spec = as_object(placed.get("spec"))
+        has = {
+            "nodeSelector": spec.get("nodeSelector") or {},
+            "tolerations": spec.get("tolerations") or [],
+        }
+        if json.loads(annotations[_NOTE], parse_int=Number, parse_float=Number) != has:
+            raise Violation(f"the pod has {has}, but its note says {annotations[_NOTE]!r}")
 
     def _template_patched(self) -> None:
         """Check the patch of an object that is not a pod. Raises Violation if it changes too
@@ -294,13 +313,13 @@ def _but_template(workload: Any) -> dict[str, Any]:
 
 
 def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:
-    """A template without the fields of an assignment and without its note."""
+    """A pod or a template without the fields of an assignment and without its note."""
     metadata = template.get("metadata")
     if not isinstance(metadata, dict):
         return _but_placement(template)
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
-        annotations = _without(annotations, "fairlead.dev/assigned")
+        annotations = _without(annotations, _NOTE)
     return {
         **_but_placement(template),
         "metadata": {**metadata, "annotations": annotations or None},

@@ -1,11 +1,10 @@
-# The patch of a pod or a DaemonSet's template. It adds what is missing of the assignment, and removes what an earlier
-# decision added and the pool no longer gives. Without a pool, the assignment is empty.
+# The patch of a pod or a DaemonSet's template. It adds what is missing of the assignment, removes what an earlier
+# decision added and the pool no longer gives, and notes what it did. Without a pool, the assignment is empty.
 package node_pool
 
 import data.lib.pod_specs
 
-# A pod gets no note, because nobody applies its manifest again.
-mutation := array.concat(_selector_operations, _tolerations_operations) if pod_specs.is_pod
+mutation := array.flatten([_selector_operations, _tolerations_operations, _pod_note_operations]) if pod_specs.is_pod
 
 else := array.flatten([_selector_operations, _tolerations_operations, _note_operations])
 
@@ -30,7 +29,38 @@ _append(missing) := [{"op": "add", "path": pointer("tolerations"), "value": miss
 	count(pod_tolerations) == 0
 } else := [{"op": "add", "path": pointer("tolerations/-"), "value": toleration} | some toleration in missing]
 
-# The parts of the template that come from a decision and not from the author, for the next decision.
+# A new pod that the decision changes is noted with what it then has: the API server asks about the final state only if
+# that differs from the note (finalState in intent.yaml). A note that came with the pod is replaced, because anyone can
+# write one. A pod with very many keys and tolerations has no note, because annotations are limited.
+_pod_note_operations := [] if not _is_noted
+
+else := [{"op": "add", "path": "/metadata/annotations", "value": {note_key: _pod_note}}] if {
+	object.get(input.request.object.metadata, "annotations", null) == null
+	_pod_note
+} else := [{"op": "add", "path": _pod_note_path, "value": _pod_note}] if {
+	is_object(input.request.object.metadata.annotations)
+	_note_before != _pod_note
+} else := [{"op": "remove", "path": _pod_note_path}] if {
+	_note_before != null
+	not _pod_note
+} else := []
+
+_is_noted if {
+	input.request.operation == "CREATE"
+	not input.finalState
+	[_selector_operations, _tolerations_operations, _note_before] != [[], [], null]
+}
+
+_note_before := object.get(input.request.object, ["metadata", "annotations", note_key], null)
+
+_pod_note := json.marshal({"nodeSelector": _selector_after, "tolerations": _tolerations_after}) if {
+	count(_selector_after) + count(_tolerations_after) <= 100
+}
+
+# JSON Pointers write a slash within a key as ~1 (RFC 6901).
+_pod_note_path := "/metadata/annotations/fairlead.dev~1assigned"
+
+# The parts of a template that come from a decision and not from the author, for the next decision.
 _note_after := {
 	"nodeSelector": {key: value |
 		some key, value in pool_gives.nodeSelector
@@ -59,5 +89,4 @@ _is_empty_note if _note_after == {"nodeSelector": {}, "tolerations": []}
 
 _annotations_path := concat("/", array.flatten(["", pod_specs.template_path, "metadata", "annotations"]))
 
-# JSON Pointers write a slash within a key as ~1 (RFC 6901).
 _note_path := concat("/", [_annotations_path, replace(note_key, "/", "~1")])

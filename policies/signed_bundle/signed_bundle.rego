@@ -27,13 +27,11 @@ current if {
 # METADATA
 # description: Whether this OPA decides by signed bundles, and one of them does not count; for readiness.
 refused if {
-	trim_left(_config.default_decision, "/") == "signed_bundle/main"
+	trim_left(opa.runtime().config.default_decision, "/") == "signed_bundle/main"
 	not current
 }
 
-_since := to_number(object.get(_config, ["labels", "bundles_signed_since"], "0"))
-
-_config := object.get(opa.runtime(), "config", {})
+_since := to_number(object.get(opa.runtime(), ["config", "labels", "bundles_signed_since"], "0"))
 
 # In seconds of Unix time: in the year 2286.
 _never := 10000000000

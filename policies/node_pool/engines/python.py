@@ -24,7 +24,11 @@ from fairlead.engines.python.tolerations import Toleration
 from fairlead.settings.models import Settings
 
 NOTE = "fairlead.dev/assigned"
-"""The annotation on a DaemonSet's template that says what Fairlead added to it."""
+"""The annotation that notes what was decided: on a DaemonSet's template what Fairlead added to it,
+and on a pod what it has after the decision.
+"""
+_MOST_NOTED = 100
+"""The most keys and tolerations of a pod that are noted."""
 _DAEMON_SET_CONTROLLER = "system:serviceaccount:kube-system:daemon-set-controller"
 
 
@@ -151,7 +155,7 @@ def _on_unknown_namespace(request: Request) -> Decision:
 
 def _without_pool(pods: Pods) -> Decision:
     """Remove from a DaemonSet's template what an earlier pool gave it."""
-    if not _has_note(pods):
+    if not (pods.path and _gets_assignment(pods.request) and _has_note(pods)):
         return Decision()
     return Decision(patch=tuple(_changes(pods, Assignment())))
 
@@ -480,25 +484,26 @@ def _note(request: Request, path: Sequence[str]) -> Any:
 
 
 def _has_note(pods: Pods) -> bool:
-    """Whether a DaemonSet's template has a note, readable or not."""
+    """Whether a pod or a DaemonSet's template has a note, readable or not."""
     annotations = get(_template(pods.request.object, pods.path), "metadata", "annotations")
-    return pods.request.kind.path == "apps/DaemonSet" and NOTE in (annotations or {})
+    return NOTE in (annotations or {})
 
 
 def _changes(pods: Pods, assignment: Assignment) -> Iterator[Patch]:
     """Add what is missing of the assignment, and remove what an earlier decision added and the pool
     no longer gives. An empty assignment removes all that.
     """
-    yield from _selector_changes(pods, assignment)
+    changes = [*_selector_changes(pods, assignment)]
     kept = [
         each
         for each in pods.tolerations
         if each not in pods.noted_tolerations or each in assignment.tolerations
     ]
     missing = [each for each in assignment.tolerations if not tolerations.covered(each, kept)]
-    yield from _toleration_changes(pods, kept, missing)
-    if pods.path:
-        yield from _note_changes(pods, assignment, kept, missing)
+    changes += _toleration_changes(pods, kept, missing)
+    yield from changes
+    if pods.path or (pods.request.operation == "CREATE" and (changes or _has_note(pods))):
+        yield from _note_changes(pods, _new_note(pods, assignment, kept, missing))
 
 
 def _selector_changes(pods: Pods, assignment: Assignment) -> Iterator[Patch]:
@@ -521,22 +526,31 @@ def _toleration_changes(
         yield remove(path)
 
 
-def _note_changes(
+def _new_note(
     pods: Pods,
     assignment: Assignment,
     kept: Sequence[Toleration],
     missing: Sequence[Toleration],
-) -> Iterator[Patch]:
-    """Note what the template has from this decision and earlier ones, and not from its author. A
-    pod gets no note, because nobody applies its manifest again.
+) -> Mapping[str, Any]:
+    """What a template has from this decision and earlier ones, and not from its author; of a pod
+    all that it has now, by which its final state is known.
     """
     own = pods.own_selector
-    note = {
-        "nodeSelector": {
-            key: value for key, value in assignment.selector.items() if own.get(key) != value
-        },
-        "tolerations": [*(each for each in kept if each in pods.noted_tolerations), *missing],
-    }
+    if pods.path:
+        return {
+            "nodeSelector": {
+                key: value for key, value in assignment.selector.items() if own.get(key) != value
+            },
+            "tolerations": [*(each for each in kept if each in pods.noted_tolerations), *missing],
+        }
+    selector, after = {**own, **assignment.selector}, [*kept, *missing]
+    if len(selector) + len(after) > _MOST_NOTED:
+        return {}
+    return {"nodeSelector": selector, "tolerations": after}
+
+
+def _note_changes(pods: Pods, note: Mapping[str, Any]) -> Iterator[Patch]:
+    """Write the note, or remove one that no longer holds."""
     metadata = get(_template(pods.request.object, pods.path), "metadata")
     if not isinstance(metadata, Mapping):
         return
@@ -547,5 +561,5 @@ def _note_changes(
             yield remove((*path, NOTE))
     elif annotations is None:
         yield add(path, {NOTE: as_json(note)})
-    elif annotations.get(NOTE) != as_json(note):
+    elif isinstance(annotations, Mapping) and annotations.get(NOTE) != as_json(note):
         yield add((*path, NOTE), as_json(note))

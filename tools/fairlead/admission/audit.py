@@ -12,13 +12,11 @@ from fairlead.admission import asked, batch, earlier_pools, reduced_reviews
 from fairlead.admission.asked import Asked
 from fairlead.admission.batch import described
 from fairlead.admission.decisions import Decision, refused
-from fairlead.admission.earlier_pools import Pools
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings.models import Settings
 
 OUTSIDE = "outside its pool"
 REFUSED = "would be refused"
@@ -77,19 +75,12 @@ class Answer:
                 yield f"no webhook of {intent} asks OPA"
 
 
-def audit(
-    cluster: Cluster,
-    policies: PolicySet,
-    *,
-    earlier: Sequence[Settings] = (),
-    progress: Progress,
-) -> dict[str, Any]:
+def audit(cluster: Cluster, policies: PolicySet, *, progress: Progress) -> dict[str, Any]:
     """Evaluate the policies on every pod and template of `cluster`, and on all objects of other
     kinds that they are about, as if all intents were enforced, where the API server asks OPA. Where
     intents have no webhooks in the cluster yet, those of a deployment count.
 
-    Fairlead need not be deployed in the cluster; the right to list objects is enough. Pods that run
-    may have been placed by the `earlier` settings. Returns
+    Fairlead need not be deployed in the cluster; the right to list objects is enough. Returns
     {findings, counts, webhooks, undeployed}: findings as dicts of Finding, the worst first, without
     UNMAPPED and ALONE, and the number of each of KINDS. The webhooks are `deployed`, or `rendered`
     if the cluster has none. If it has some, `undeployed` names the intents without any. Raises
@@ -97,7 +88,7 @@ def audit(
     """
     policies = policies.under(policies.settings.enforced())
     webhooks = asked.foreseen(cluster, policies)
-    pools = Pools(policies.settings, *earlier)
+    pools = earlier_pools.of_cluster(cluster, policies.settings)
     inventory = Inventory(cluster, progress, further_kinds(policies.active), pools)
     subjects = inventory.subjects
     reviews = [review for subject in subjects for review in subject.reviews]

@@ -116,9 +116,10 @@ def described(patch: Sequence[Mapping[str, Any]]) -> str:
 
 def _read(decided: Mapping[str, Any]) -> Decision:
     placement: Mapping[str, Any] = next(iter(decided["placement"]), {})
-    return Decision(
+    decision = Decision(
         **decisions.fields(next(iter(decided["answer"]), None)),
         pool=placement.get("pool"),
         selector=placement.get("nodeSelector", {}),
         intents=next(iter(decided["intents"]), {}),
     )
+    return decision.without_note()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -13,6 +13,11 @@ NO_ANSWER = (
     "the policies give no answer (data.system.main is undefined), which an API server "
     "treats as a refusal"
 )
+
+
+NOTE = "fairlead.dev/assigned"
+"""The annotation of a pod that says what it has after the decision (docs/node-pool.md)."""
+_ANNOTATIONS = "/metadata/annotations"
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,16 @@ class Decision:
     intents: Mapping[str, Any] = field(default_factory=dict)
     asked: bool = True
     reason: str = ""
+
+    def without_note(self) -> Self:
+        """The decision without the note of what a pod has after it: that is for the API server, and
+        says nothing that the rest of the patch does not say.
+        """
+        intents = {
+            intent: {**decided, "patch": _without_note(decided["patch"])}
+            for intent, decided in self.intents.items()
+        }
+        return replace(self, patch=tuple(_without_note(self.patch)), intents=intents)
 
     def admitted(self, admission: Asked) -> Self:
         """What the API server makes of the decision, or decides alone if it does not ask OPA. It
@@ -65,6 +80,15 @@ class Decision:
         return replace(
             self, allowed=not error, message=error, patch=patch, intents=intents, reason=reason
         )
+
+
+def _without_note(patch: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        operation
+        for operation in patch
+        if operation["path"] != f"{_ANNOTATIONS}/{NOTE.replace('/', '~1')}"
+        and not (operation["path"] == _ANNOTATIONS and [*operation.get("value", ())] == [NOTE])
+    ]
 
 
 def refused(decided: Sequence[Decision]) -> int | None:

@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairlead.admission import asked, batch, engine_decisions
+from fairlead.admission import asked, batch, earlier_pools, engine_decisions
 from fairlead.admission.asked import Webhooks
 from fairlead.admission.decisions import Decision, refused
-from fairlead.admission.earlier_pools import Pools
 from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError, UsageError
@@ -65,7 +64,8 @@ def diff(
     deployed = _deployed(cluster)
     before_them = _policies(deployed)
     kinds = further_kinds([*(before_them.active if before_them else ()), *policies.active])
-    pools = Pools(*(each.settings for each in (before_them, policies) if each))
+    settings = [each.settings for each in (before_them, policies) if each]
+    pools = earlier_pools.of_cluster(cluster, *settings)
     requests = _Requests(Inventory(cluster, progress, kinds, pools), progress)
     now = asked.of_cluster(cluster, before_them or policies)
     rendered = asked.rendered(policies)

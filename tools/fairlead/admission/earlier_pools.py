@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fairlead.clusters.base import Cluster
+from fairlead.deployment import history_log
 from fairlead.settings.models import Settings, Toleration
 
 Object = Mapping[str, Any]
@@ -55,6 +57,13 @@ class Pools:
             **({"nodeSelector": selector} if selector else {}),
             **({"tolerations": tolerations} if tolerations else {}),
         }
+
+
+def of_cluster(cluster: Cluster, *settings: Settings) -> Pools:
+    """The pools that may have placed the cluster's pods: those of these settings, and of every
+    deployment in the history.
+    """
+    return Pools(*settings, *history_log.earlier_settings(cluster.objects()))
 
 
 def given(spec: Object) -> tuple[Any, Sequence[Any]]:

@@ -68,7 +68,7 @@ def _of_cel(review: Review, outcome: base.Decision | Undecided) -> Decision:
 def _of_python(functions: decisions.Policies, review: Review, namespaces: Labels) -> Decision:
     name = review["request"].get("namespace") or ""
     answer = functions.answer(review, namespaces.get(name, {}), review.get("intents"))
-    return Decision(**fields(answer))
+    return Decision(**fields(answer)).without_note()
 
 
 def _patch(before: Any, after: Any) -> tuple[dict[str, Any], ...]:

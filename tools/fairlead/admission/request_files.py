@@ -60,7 +60,7 @@ class Inputs:
     `unreadable` is what no kubectl would read, and manifests that contradict others about the
     labels of a namespace. `skipped` counts what stands in folders and is not meant for kubectl, by
     what it is (see manifest_files.Reading). `files` counts the files with requests. They are `live`
-    if the namespaces are those of a cluster.
+    if the namespaces are those of a cluster. `unfit` are the patterns to exclude that nothing fits.
     """
 
     requests: tuple[Request, ...]
@@ -68,6 +68,7 @@ class Inputs:
     unreadable: tuple[InputError, ...]
     skipped: Mapping[str, int]
     live: bool
+    unfit: Sequence[str] = ()
 
     @property
     def files(self) -> int:
@@ -118,7 +119,14 @@ def read(
                 by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
     skipped = Counter(what for _, what in reading.skipped)
     unreadable = (*reading.unreadable, *contradictions)
-    return Inputs(tuple(requests), by_name, unreadable, skipped, live=namespaces is not None)
+    return Inputs(
+        tuple(requests),
+        by_name,
+        unreadable,
+        skipped,
+        live=namespaces is not None,
+        unfit=reading.unfit,
+    )
 
 
 def unknown(inputs: Inputs, request: Request) -> str | None:
@@ -155,31 +163,32 @@ def _request(
     )
     name = admission_reviews.request_of(review).get("namespace")
     problem = metadata_checks.problem(document)
-    misspelt = _misspelt_kind(value, known) if manifest else None
+    mistaken = _no_such_kind(value, known) if manifest else None
     return Request(
         path,
         document.line(()),
         review,
         manifest,
         name if isinstance(name, str) else None,
-        invalid=problem.problem if problem else misspelt,
+        invalid=problem.problem if problem else mistaken,
         remarks=(*document.remarks, *(_unknown_kind(value, known) if manifest else ())),
     )
 
 
-def _misspelt_kind(value: Mapping[str, Any], known: Known) -> str | None:
-    """What is wrong with a kind that nothing but a misspelling of one of Kubernetes' own can be:
-    the group of a CustomResourceDefinition has a dot.
+def _no_such_kind(value: Mapping[str, Any], known: Known) -> str | None:
+    """What is wrong with a kind that its group does not have, but Kubernetes has by a like name or
+    in another group. Only a group with a dot can be that of a CustomResourceDefinition.
     """
     group, _ = admission_reviews.group_version(value)
     kind = value["kind"]
     if "." in group or (group, kind) in known:
         return None
     own = [name for each, name in known if each == group]
-    meant = difflib.get_close_matches(kind, own, 1, _LIKE)
-    return (
-        f"{value['apiVersion']} has no kind {kind!r}: did you mean {meant[0]}?" if meant else None
-    )
+    no_such_kind = f"{value['apiVersion']} has no kind {kind!r}"
+    if meant := difflib.get_close_matches(kind, own, 1, _LIKE):
+        return f"{no_such_kind}: did you mean {meant[0]}?"
+    groups = sorted(each or "core" for each, name in known if name == kind and "." not in each)
+    return f"{no_such_kind}: it is one of the group {' and of '.join(groups)}" if groups else None
 
 
 def _unknown_kind(value: Mapping[str, Any], known: Known) -> tuple[str, ...]:
@@ -189,9 +198,14 @@ def _unknown_kind(value: Mapping[str, Any], known: Known) -> tuple[str, ...]:
         return ()
     namespace = (value.get("metadata") or {}).get("namespace")
     counts = "" if namespace else ", and counts as an object of the cluster"
+    way_out = (
+        "name the file with its CustomResourceDefinition, too, or add --live"
+        if "." in group
+        else "Kubernetes itself has to have it; --live asks the cluster"
+    )
     return (
-        f"{value['kind']} of {group or 'the core group'} is a kind that is not known{counts}: name "
-        "the file with its CustomResourceDefinition, too, or add --live",
+        f"{value['kind']} of {group or 'the core group'} is a kind that is not known{counts}: "
+        f"{way_out}",
     )
 
 

@@ -17,7 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -43,6 +44,8 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NO_VALUE = "-"
 _GAP = 2
 """Spaces between two columns."""
+_FOLDED = 30
+"""The least width of a column whose texts take several lines."""
 _UNBROKEN = "\0"
 """Stands for a space at which no line ends; no text that is printed has one."""
 _ONE_LINE = 1_000_000
@@ -71,8 +74,9 @@ def rows(
     """A function that draws `lines` as a table. `columns` are keys of each line, `styles` are
     rich's, by column. The heading of `failurePolicy` is FAILURE POLICY.
 
-    Where the terminal is too narrow for the words of a row, columns without any value are left out.
-    If that is not enough, each column of a row gets a line.
+    Where the terminal is too narrow, columns without any value are left out. If that is not enough,
+    the longest texts stand below their rows; and if the other columns have no room either, each
+    column of a row gets a line.
     """
     texts_by_column = {
         column: [_CAPITAL.sub(" ", column).lower(), *(_cell(line.get(column)) for line in lines)]
@@ -82,14 +86,22 @@ def rows(
     def draw(target: Console) -> None:
         if title:
             target.print(title, style="bold")
+        room = _width(target)
         drawn = texts_by_column
-        if _least_width(drawn.values()) > _width(target):
+        if not _widths(drawn, room):
             valued = {
                 column: texts for column, texts in drawn.items() if {*texts[1:]} - {_NO_VALUE}
             }
             drawn = valued or drawn
-        if _least_width(drawn.values()) <= _width(target):
-            _print(target, _table(drawn, styles, _width(target)))
+        if widths := _widths(drawn, room):
+            _print(target, _table(drawn, widths, styles))
+            return
+        longest = max(reversed(drawn), key=lambda column: _whole_width(drawn[column]))
+        beside = {column: texts for column, texts in drawn.items() if column != longest}
+        holds_sentences = _longest_word(drawn[longest]) < _whole_width(drawn[longest])
+        if holds_sentences and (widths := _widths(beside, room)):
+            below = drawn[longest]
+            _print(target, _table_above(beside, widths, styles, below, styles.get(longest)))
             return
         labels, *records = zip(*drawn.values(), strict=True)
         for number, record in enumerate(records):
@@ -101,11 +113,6 @@ def rows(
     return draw
 
 
-def _least_width(columns: Iterable[Sequence[str]]) -> int:
-    """The width of a table whose columns are as wide as their longest words."""
-    return _with_gaps([*map(_longest_word, columns)])
-
-
 def _with_gaps(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
@@ -114,22 +121,45 @@ def _longest_word(column: Iterable[str]) -> int:
     return max(cell_len(word) for text in column for word in text.split() or [""])
 
 
-def _table(columns: Mapping[str, Sequence[str]], styles: Mapping[str, str], room: int) -> Table:
-    """A table of the texts of each column, the first of which is its label. `room` is at least
-    _least_width, so that no word is broken. The longest columns, which hold sentences, get what the
-    others leave of it.
+def _whole_width(column: Iterable[str]) -> int:
+    return max(cell_len(line) for text in column for line in text.split("\n"))
+
+
+def _widths(columns: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
+    """The width of each column in a table; empty if there is no room. A column has room for its
+    longest word, and for its longest text or at least _FOLDED cells of it. The longest columns,
+    which hold sentences, get what the others leave.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    whole = {
-        column: max(cell_len(line) for text in column_texts for line in text.split("\n"))
-        for column, column_texts in columns.items()
+    whole = {column: _whole_width(texts) for column, texts in columns.items()}
+    widths = {
+        column: max(_longest_word(texts), min(whole[column], _FOLDED))
+        for column, texts in columns.items()
     }
-    widths = {column: _longest_word(column_texts) for column, column_texts in columns.items()}
     spare = room - _with_gaps([*widths.values()])
+    if spare < 0:
+        return {}
     for column in sorted(whole, key=lambda column: whole[column]):
         more = min(whole[column] - widths[column], spare)
         widths[column] += more
         spare -= more
+    return widths
+
+
+def _table(
+    columns: Mapping[str, Sequence[str]],
+    widths: Mapping[str, int],
+    styles: Mapping[str, str],
+    *,
+    heading: bool = True,
+) -> Table:
+    """A table of the texts of each column, the first of which is its label."""
+    table = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, _GAP, 0, 0),
+        header_style="bold",
+        show_header=heading,
+    )
     for column, (label, *_) in columns.items():
         style = styles.get(column)
         table.add_column(label.upper(), style=style, overflow="fold", width=widths[column])
@@ -137,6 +167,32 @@ def _table(columns: Mapping[str, Sequence[str]], styles: Mapping[str, str], room
     for record in records:
         table.add_row(*map(Text, record))
     return table
+
+
+def _table_above(
+    columns: Mapping[str, Sequence[str]],
+    widths: Mapping[str, int],
+    styles: Mapping[str, str],
+    below: Sequence[str],
+    style: str | None,
+) -> Group:
+    """The same table, in which the texts of `below`, a further column, stand below the rows."""
+
+    def indented(text: str, text_style: str) -> Padding:
+        return Padding(Text(text, style=text_style), (0, 0, 0, _GAP))
+
+    label, *texts_below = below
+    headings = {column: texts[:1] for column, texts in columns.items()}
+    parts: list[RenderableType] = [
+        _table(headings, widths, styles),
+        indented(label.upper(), "bold"),
+    ]
+    for number, text in enumerate(texts_below, 1):
+        row = {column: [texts[0], texts[number]] for column, texts in columns.items()}
+        parts.append(_table(row, widths, styles, heading=False))
+        if text != _NO_VALUE:
+            parts.append(indented(text, style or ""))
+    return Group(*parts)
 
 
 def fields(target: Console, pairs: Sequence[tuple[str, str]], label_width: int) -> None:
@@ -351,7 +407,7 @@ def _width(target: Console) -> int:
     return target.width if narrow else _ONE_LINE
 
 
-def _print(target: Console, table: Table) -> None:
+def _print(target: Console, table: RenderableType) -> None:
     """Print a table; elsewhere than on a terminal, without the spaces that fill its last column."""
     if target.is_terminal:
         target.print(table)

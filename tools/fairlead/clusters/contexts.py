@@ -20,6 +20,7 @@ import yaml
 
 from fairlead.common import atomic_files, paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
+from fairlead.kube.kubeconfig_copies import COPIED_FROM
 
 _COPY = "kubeconfig"
 # The files of a copy's folder: an embedded cluster may have a folder with such a name, too.
@@ -156,7 +157,8 @@ def _read(kubeconfig: Path) -> Any:
 
 
 def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[str, Any]]:
-    """The name of the context and a kubeconfig with only what it needs, with absolute paths.
+    """The name of the context and a kubeconfig with only what it needs, with absolute paths, and
+    the file that each section comes from.
 
     Of several entries with one name the first one counts, and an empty file has none, as for
     kubectl. Raises UsageError, InputError.
@@ -196,6 +198,7 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
         )
     source, inner = by_section["contexts"][context_name]
     sections = {"contexts": [{"name": context_name, "context": inner}]}
+    origins = {"contexts": str(source.absolute())}
     for section in ("clusters", "users"):
         name = str(inner.get(section[:-1]))
         if name not in by_section[section]:
@@ -204,6 +207,7 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
                 f"context {context_name!r} names the {section[:-1]} {name!r}, which is not there",
             )
         origin, entry = by_section[section][name]
+        origins[section] = str(origin.absolute())
         sections[section] = [
             {"name": name, section[:-1]: _absolute(entry, origin.absolute().parent)}
         ]
@@ -212,6 +216,7 @@ def minified(context: str | None, sources: Sequence[Path]) -> tuple[str, dict[st
         "kind": "Config",
         "current-context": context_name,
         **sections,
+        "extensions": [{"name": COPIED_FROM, "extension": origins}],
     }
 
 

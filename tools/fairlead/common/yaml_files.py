@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ Location = Sequence[str | int]
 
 STDIN = Path("-")
 """As a file: standard input. Messages call it `stdin`."""
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,35 @@ class _ExactLoader(Reader, Scanner, Parser, yaml_values.GoComposer):
         Parser.__init__(self)
         yaml_values.GoComposer.__init__(self, text)
 
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        """As libyaml and go-yaml, refuses the escapes of halves of characters."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if _HALF.search(event.value):
+            problem = "found an escape of half a character"
+            raise yaml.MarkedYAMLError(None, None, problem, event.start_mark)
+        return super().compose_scalar_node(anchor)
+
 
 def shown(path: Path) -> Path:
     """The file as messages name it."""
     return Path("stdin") if path == STDIN else path
+
+
+def content(path: Path) -> bytes:
+    """What a file holds, or standard input for STDIN. Raises InputError if it cannot be read."""
+    with _readable(path):
+        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            shown(path),
+            f"cannot be read ({error.strerror}): name a file that exists and is readable",
+        ) from error
 
 
 def read_text(path: Path, *, may_be_blank: bool = False) -> str:
@@ -140,12 +167,8 @@ def read_text(path: Path, *, may_be_blank: bool = False) -> str:
     or is not UTF-8, and if it is empty, unless it `may_be_blank`.
     """
     try:
-        text = sys.stdin.buffer.read().decode() if path == STDIN else path.read_text("utf-8")
-    except OSError as error:
-        raise InputError(
-            shown(path),
-            f"cannot be read ({error.strerror}): name a file that exists and is readable",
-        ) from error
+        with _readable(path):
+            text = sys.stdin.buffer.read().decode() if path == STDIN else path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
             shown(path), f"is not UTF-8 text (byte {error.start}): save it as such"

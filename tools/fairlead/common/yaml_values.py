@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import yaml
 from yaml.composer import Composer
-from yaml.events import AliasEvent
+from yaml.events import AliasEvent, ScalarEvent
 
 Doubt = Callable[[yaml.Node, str], None]
 """Gets a key that people may mean otherwise than kubectl reads it, and a sentence about it. It may
@@ -90,6 +90,12 @@ class GoComposer(Composer):
         if isinstance(event, AliasEvent):
             return Alias(cast(yaml.Node, super().compose_node(parent, index)), event.start_mark)
         self.anchors.pop(event.anchor, None)
+        if (
+            isinstance(event, ScalarEvent)
+            and isinstance(parent, yaml.CollectionNode)
+            and parent.flow_style
+        ):
+            self._refuse_question_mark(event)
         return super().compose_node(parent, index)
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
@@ -100,6 +106,12 @@ class GoComposer(Composer):
         if anchor is not None:
             self.anchors[anchor] = node
         return node
+
+    def _refuse_question_mark(self, event: Any) -> None:
+        """Raises yaml.MarkedYAMLError for a text without quotes that go-yaml ends at its ?."""
+        if not event.style and "?" in event.value:
+            problem = f"found ? in {event.value!r}: within [...] or {{...}}, quote a text with ?"
+            raise yaml.MarkedYAMLError(None, None, problem, event.start_mark)
 
     def _refuse_slash(self, event: Any) -> None:
         r"""Raises yaml.MarkedYAMLError for the escape \/, which go-yaml does not have."""

@@ -70,7 +70,9 @@ class Match(Lenient):
     def filters(self) -> list[Filter]:
         """The filters, one of which has to match. Raises Untakable."""
         if (self.any and self.all) or len(self.all) > 1:
-            raise Untakable("match.all: several filters have to match: write one of them")
+            raise Untakable(
+                "match.all: several filters have to match: write one filter that says all of them"
+            )
         if self.any or self.all:
             if fields := unknown(self):
                 raise Untakable(without([f"match.{name}" for name in fields], "objects"))

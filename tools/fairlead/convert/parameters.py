@@ -299,5 +299,7 @@ def _is_ours(result: Parameters, group: str, kind: str) -> bool:
     if result.intent == "required-labels":
         return _may_need_labels(group, kind)
     if result.intent == "replica-limits":
-        return group in ("apps", "*") and kind.removesuffix("/scale") in (*_REPLICATED, "*")
+        scaled = kind.removesuffix("/scale")
+        is_of_core = group in ("", "*") and scaled == "ReplicationController"
+        return is_of_core or (group in ("apps", "*") and scaled in (*_REPLICATED, "*"))
     return group in ("", "*") and kind in ("Pod", "Pod/ephemeralcontainers", "*")

@@ -35,7 +35,7 @@ _ANCHOR = re.compile(r"[X^=<]?\(.*\)")
 @dataclass
 class Patched:
     """What the patches of a rule give a pod. `left_out` are reasons; `yields` says whether a pod's
-    own value stays.
+    own nodeSelector stays.
     """
 
     node_selector: dict[str, str] = field(default_factory=dict)
@@ -105,7 +105,6 @@ def _merge_spec(
                 result.left_out.append(f"{mistakes.path((*location, name))}: no pool removes a key")
             result.node_selector |= node_selector(document, location, values)
         elif key == "tolerations":
-            result.yields |= added
             result.tolerations = tolerations(document, location, value)
         elif value:
             result.left_out.append(_other(location))

@@ -14,11 +14,8 @@ ASKED = (OPA_ENGINE, PYTHON_ENGINE)
 
 
 def of(config_map: Mapping[str, Any] | None) -> str:
-    """The engine that the ConfigMap of the policies names; `opa` if there is none."""
+    """The engine that the ConfigMap of the policies names; `opa` if it names none, as those of
+    former versions.
+    """
     metadata = (config_map or {}).get("metadata", {})
     return str((metadata.get("annotations") or {}).get(ENGINE_ANNOTATION) or OPA_ENGINE)
-
-
-def annotations_of(engine: str) -> dict[str, str]:
-    """The annotations by which a ConfigMap of the policies names the engine."""
-    return {} if engine == OPA_ENGINE else {ENGINE_ANNOTATION: engine}

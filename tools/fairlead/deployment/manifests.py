@@ -20,7 +20,6 @@ from fairlead.common.digests import digest
 from fairlead.deployment import (
     access,
     disabled_objects,
-    engine_names,
     names,
     ownership,
     sidecars,
@@ -261,7 +260,8 @@ def config_map(policies: PolicySet, engine: str = OPA_ENGINE) -> dict[str, Any]:
     annotations = {
         REVISION_ANNOTATION: policies.revision,
         SETTINGS_ANNOTATION: json.dumps(policies.settings.deployed_document()),
-        **engine_names.annotations_of(engine),
+        # Also `opa`: if another manager owns the annotation, such as a restore, it stays otherwise.
+        ENGINE_ANNOTATION: engine,
     }
     return policies_of(policies.modules, annotations)
 

@@ -67,11 +67,12 @@ def of(active: Sequence[Instance], settings: Settings) -> Webhooks:
     webhooks = Webhooks([], [])
     for instance in active:
         for request in instance.requests:
-            for hook in _split(instance.name, request, settings):
-                if "mutating" in request.webhooks:
-                    webhooks.mutating.append(hook)
-                if "validating" in request.webhooks:
-                    webhooks.validating.append(_validating(hook, request, settings))
+            if "mutating" in request.webhooks:
+                webhooks.mutating.extend(
+                    _split(instance.name, request, request.conditions, settings)
+                )
+            if "validating" in request.webhooks:
+                webhooks.validating.extend(_validating(instance.name, request, settings))
     for phase in (webhooks.mutating, webhooks.validating):
         _require_distinct(phase)
     return webhooks
@@ -90,24 +91,26 @@ def _require_distinct(phase: Iterable[Asked]) -> None:
         owners[name] = hook.intent
 
 
-def _validating(hook: Asked, request: Request, settings: Settings) -> Asked:
-    """The webhook for the validating phase.
+def _validating(intent: str, request: Request, settings: Settings) -> Iterator[Asked]:
+    """The webhooks for the validating phase.
 
     API servers accept no patch there. If the policy still wants one, the call fails, and if
     enforcement is `warn`, nothing may be refused.
     """
-    name = hook.name
-    if "mutating" in request.webhooks:
-        name = f"{disabled_objects.FINAL_STATE}{name}"
-    policy = "Ignore" if settings.mode(hook.intent) == "warn" else hook.failure_policy
-    return replace(hook, name=name, failure_policy=policy)
+    prefix = disabled_objects.FINAL_STATE if "mutating" in request.webhooks else ""
+    conditions = [*request.final_state, *request.conditions]
+    for hook in _split(intent, request, conditions, settings):
+        policy = "Ignore" if settings.mode(intent) == "warn" else hook.failure_policy
+        yield replace(hook, name=f"{prefix}{hook.name}", failure_policy=policy)
 
 
-def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]:
+def _split(
+    intent: str, request: Request, conditions: Sequence[Condition], settings: Settings
+) -> Iterator[Asked]:
     """One webhook for all operations with the same conditions, because an API server converts each
     object for a webhook that has any: a tenth of its work for the creation of a pod.
     """
-    for number, (operations, conditions) in enumerate(_by_conditions(request)):
+    for number, (operations, of_these) in enumerate(_by_conditions(request, conditions)):
         parts = [
             "-".join(f"{operation.lower()}s" for operation in operations) if number else None,
             request.name,
@@ -121,25 +124,22 @@ def _split(intent: str, request: Request, settings: Settings) -> Iterator[Asked]
             namespaces=namespaces(request),
             rules=list(rules(operations, request.kinds)),
             conditions=[
-                *conditions,
+                *of_these,
                 *([_OURS] if any(kind.group == _RBAC for kind in request.kinds) else []),
             ],
         )
 
 
-def _by_conditions(request: Request) -> Iterator[tuple[list[Operation], list[Condition]]]:
+def _by_conditions(
+    request: Request, conditions: Sequence[Condition]
+) -> Iterator[tuple[list[Operation], list[Condition]]]:
     """The operations that have the same conditions, with these."""
     by_names: dict[tuple[str, ...], list[Operation]] = {}
     for operation in request.operations:
-        names = tuple(
-            condition.name for condition in request.conditions if condition.concerns(operation)
-        )
+        names = tuple(each.name for each in conditions if each.concerns(operation))
         by_names.setdefault(names, []).append(operation)
     for operations in by_names.values():
-        yield (
-            operations,
-            [condition for condition in request.conditions if condition.concerns(operations[0])],
-        )
+        yield operations, [each for each in conditions if each.concerns(operations[0])]
 
 
 def namespaces(request: Request) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def read(file: Path) -> Kustomization | None:
     """What a file with one of NAMES says; None if it is an object of another API group, such as
     Flux's. Raises InputError if it cannot be read.
     """
-    documents = [*manifest_texts.documents(file.read_bytes(), file)]
+    documents = [*manifest_texts.documents(yaml_files.content(file), file)]
     value = documents[0].value if len(documents) == 1 else None
     if not isinstance(value, dict):
         raise InputError(file, "is not a kustomization: one mapping is expected", line=1)
@@ -186,21 +186,24 @@ def _relative(file: Path) -> Path:
     return Path(os.path.relpath(file))
 
 
+def _name(document: Document) -> str:
+    return str((document.value.get("metadata") or {}).get("name"))
+
+
 def _in_file(document: Document, file: Path) -> Document:
     """The object as the one of its kind and name in the file, for the lines of its parts."""
     kind, name = document.value.get("kind"), (document.value.get("metadata") or {}).get("name", "")
     try:
         candidates = [
             source
-            for source in manifest_texts.documents(file.read_bytes(), file)
+            for source in manifest_texts.documents(yaml_files.content(file), file)
             if isinstance(source.value, dict) and source.value.get("kind") == kind
         ]
-    except (OSError, InputError):
+    except InputError:
         candidates = []
-    names = [str((source.value.get("metadata") or {}).get("name")) for source in candidates]
-    best = next(
-        (source for source, own in zip(candidates, names, strict=True) if own in name), None
-    )
+    # kustomize may have put something before the name or behind it.
+    fitting = [source for source in candidates if _name(source) in name]
+    best = max(fitting, key=lambda source: len(_name(source)), default=None)
     if best is None:
         return Document(file, document.value, None)
     return Document(file, document.value, best.node, best.above)

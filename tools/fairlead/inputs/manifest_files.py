@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import math
 import os
-import sys
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +28,8 @@ TEMPLATE = "Helm template"
 # Far above what any API server stores, far below what recursion here takes.
 _DEEPEST = 100
 _LARGEST = 1_000_000
+_TEMPLATE_BEGINS = re.compile(r"\s*(?:- +)*(?:[\w./-]+: +)?\{[{%]")
+_BLOCK_BEGINS = re.compile(r"[:-] +[|>][-+0-9]*\s*(?:#.*)?$")
 _NEITHER = "holds neither an AdmissionReview nor a manifest"
 
 
@@ -38,15 +39,17 @@ class Reading:
 
     `unreadable` are documents and files that kubectl would not read, either. `skipped` has what
     stands in folders and is not meant for kubectl: the file, and OTHER, ENCRYPTED or TEMPLATE.
+    `unfit` are the patterns to exclude that nothing in the folders fits.
     """
 
     documents: list[Document] = field(default_factory=list)
     unreadable: list[InputError] = field(default_factory=list)
     skipped: list[tuple[Path, str]] = field(default_factory=list)
+    unfit: Sequence[str] = ()
 
     @property
     def size(self) -> int:
-        """How many entries all three have."""
+        """How many documents and files were read, are unreadable, or were skipped."""
         return len(self.documents) + len(self.unreadable) + len(self.skipped)
 
     def all_readable(self) -> list[Document]:
@@ -71,10 +74,11 @@ def read(
     may stand among the documents, though it is not a Kubernetes object.
     """
     reading = Reading()
+    exclusions = _Exclusions(exclude)
     read_files: set[Path] = set()
     for path in paths:
         in_folder = path.is_dir()
-        files = [*_below(path, exclude, reading)] if in_folder else [path]
+        files = [*_below(path, exclusions, reading)] if in_folder else [path]
         by_file = _kustomizations(files, reading, read_files) if in_folder else {}
         built, inputs = _built(by_file, reading)
         for file in files:
@@ -85,6 +89,7 @@ def read(
                 reading.documents += built[file]
             elif file not in by_file:
                 _add(file, reading, in_folder=in_folder, extra_key=extra_key)
+    reading.unfit = exclusions.unfit
     return reading
 
 
@@ -140,23 +145,26 @@ def _objects(kustomization: Kustomization) -> list[Document]:
     """The objects that kustomize makes. Raises InputError."""
     documents = kustomizations.build(kustomization)
     for document in documents:
-        _check_json(document)
+        _check_size(document)
         _check(document, None)
     return documents
 
 
-def _below(folder: Path, exclude: Sequence[str], reading: Reading) -> Iterator[Path]:
+def _below(folder: Path, exclusions: _Exclusions, reading: Reading) -> Iterator[Path]:
     """The files to read, also in folders that are symbolic links, each folder once. What is not a
     file is unreadable: reading a pipe would never end.
     """
     visited = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
+        excluded = {
+            name for name in (*folders, *names) if exclusions.fit(Path(parent, name), folder)
+        }
         folders[:] = [] if real in visited else sorted(n for n in folders if not n.startswith("."))
         for name in [] if real in visited else sorted(names):
             path = Path(parent, name)
             is_meant = name.endswith(SUFFIXES) or name in kustomizations.NAMES
-            if not is_meant or name.startswith(".") or _fits(path, folder, exclude):
+            if not is_meant or name.startswith(".") or name in excluded:
                 continue
             if path.exists() and not path.is_file():
                 problem = "is not a file, but a pipe or a device: remove it"
@@ -166,11 +174,34 @@ def _below(folder: Path, exclude: Sequence[str], reading: Reading) -> Iterator[P
         visited.add(real)
 
 
-def _fits(path: Path, folder: Path, patterns: Sequence[str]) -> bool:
-    """Whether the path from the folder, or that of a folder above it, fits one of the patterns."""
-    relative = path.relative_to(folder)
-    names = [str(relative), *map(str, relative.parents), *relative.parts]
-    return any(fnmatch.fnmatch(name, p.rstrip("/")) for p in patterns for name in names)
+class _Exclusions:
+    """Patterns of the files and folders that are left out of folders."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.unfit = [*patterns]
+        """The patterns that nothing has fitted so far."""
+        self._normal = {
+            pattern: os.path.normpath(pattern).removeprefix("**/") for pattern in patterns
+        }
+
+    def fit(self, path: Path, folder: Path) -> bool:
+        """Whether the path, or that of a folder above it and below `folder`, fits a pattern: from
+        there, from the working directory, or absolute. So do their names.
+        """
+        if not self._normal:
+            return False
+        below = path.relative_to(folder)
+        absolute = os.path.normpath(folder.absolute())
+        bases = ("", os.path.normpath(folder), os.path.relpath(folder), absolute)
+        places = (below, *below.parents[:-1])
+        names = {*below.parts, *(str(Path(base, place)) for base in bases for place in places)}
+        fitted = {
+            pattern
+            for pattern, normal in self._normal.items()
+            if any(fnmatch.fnmatch(name, normal) for name in names)
+        }
+        self.unfit = [pattern for pattern in self.unfit if pattern not in fitted]
+        return bool(fitted)
 
 
 def _add(path: Path, reading: Reading, *, in_folder: bool, extra_key: str | None) -> None:
@@ -180,7 +211,7 @@ def _add(path: Path, reading: Reading, *, in_folder: bool, extra_key: str | None
         return
     raw, before = b"", reading.size
     try:
-        raw = _content(path)
+        raw = yaml_files.content(path)
         for document in manifest_texts.documents(raw, yaml_files.shown(path)):
             for part in _meant(document, reading, in_folder=in_folder, extra_key=extra_key):
                 try:
@@ -201,7 +232,7 @@ def _meant(
     document: Document, reading: Reading, *, in_folder: bool, extra_key: str | None
 ) -> Iterator[Document]:
     """The objects of a document; one of a folder that is no object is skipped."""
-    _check_json(document)
+    _check_size(document)
     if in_folder and (what := _not_meant(document.value, extra_key)):
         reading.skipped.append((document.path, what))
     else:
@@ -219,21 +250,11 @@ def _add_problem(error: InputError, path: Path, reading: Reading, *, in_folder: 
         reading.skipped.append((path, TEMPLATE))
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if path == yaml_files.STDIN else path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            yaml_files.shown(path),
-            f"cannot be read ({error.strerror}): name a file that exists and is readable",
-        ) from error
-
-
 def _empty(raw: bytes) -> str:
     """Why a file that can be read holds no object."""
     if not raw.strip():
         return "is empty: remove it, or write what it is for"
-    if b"List" in raw:
+    if b"List" in raw or b"items" in raw:
         return "is a List without items: name a file that holds an AdmissionReview or a manifest"
     return "holds no document, only comments: write what it is for"
 
@@ -247,12 +268,22 @@ def _is_template(path: Path) -> bool:
 
 
 def _looks_like_template(path: Path) -> bool:
-    """Whether a text that is not YAML holds what Helm or Jinja2 replace."""
+    """Whether a text that is not YAML holds what Helm or Jinja2 replace: outside quotes and outside
+    blocks of text, where a line or a value begins with {{ or {%.
+    """
     try:
-        text = path.read_text("utf-8", "replace")
+        lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:
         return False
-    return "{{" in text or "{%" in text
+    block = None  # the indent of the key whose block of text the lines belong to
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if block is not None and (indent > block or not line.strip()):
+            continue
+        if _TEMPLATE_BEGINS.match(line):
+            return True
+        block = indent if _BLOCK_BEGINS.search(line) else None
+    return False
 
 
 def _not_meant(value: Any, extra_key: str | None) -> str | None:
@@ -270,9 +301,9 @@ def _not_meant(value: Any, extra_key: str | None) -> str | None:
 
 def _parts(document: Document) -> Iterator[Document]:
     """The items of a List, and of Lists in it; any other document as it is. Items of a typed list,
-    such as a PodList, may leave out what the list says: their apiVersion and kind.
+    such as a PodList, may leave out both their apiVersion and their kind, which the list says.
     """
-    items = _items(document.value)
+    items = _items(document)
     if items is None:
         yield document
         return
@@ -281,19 +312,23 @@ def _parts(document: Document) -> Iterator[Document]:
         {} if kind == "List" else {"apiVersion": api_version, "kind": kind.removesuffix("List")}
     )
     for index, item in enumerate(items):
-        value = {**common, **item} if isinstance(item, dict) else item
+        is_untyped = isinstance(item, dict) and not (item.get("apiVersion") or item.get("kind"))
+        value = {**item, **common} if is_untyped else item
         yield from _parts(document.at(["items", index], value))
 
 
-def _items(value: Any) -> list[Any] | None:
-    """The items of a List or a typed list; None for anything else."""
+def _items(document: Document) -> list[Any] | None:
+    """The items of what kubectl takes for a list: whatever has them, of any kind. None for anything
+    else. Raises InputError if they are no list.
+    """
+    value = document.value
     kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or not kind.endswith("List"):
-        return None
-    items = value.get("items", [] if kind == "List" else None)
-    if items is None and "items" in value:
-        return []  # as Go writes an empty list
-    return items if isinstance(items, list) else None
+    if not isinstance(kind, str) or "items" not in value:
+        return [] if kind == "List" else None
+    items = value["items"]
+    if items is not None and not isinstance(items, list):
+        raise document.error(f"items of {kind}: a list is expected", ["items"])
+    return items or []  # Go writes an empty list as null
 
 
 def _has(keys: Iterable[str], extra_key: str | None) -> bool:
@@ -340,8 +375,8 @@ def variables(value: Any) -> list[str]:
     )
 
 
-def _check_json(document: Document) -> None:
-    """Raises InputError for a document that is too large, and for a number that JSON does not have.
+def _check_size(document: Document) -> None:
+    """Raises InputError for a document that is too large.
 
     An alias counts as often as it is used, so that a small file cannot become a huge request.
     """
@@ -357,5 +392,3 @@ def _check_json(document: Document) -> None:
             pending += [(part, depth + 1) for part in value.values()]
         elif isinstance(value, list):
             pending += [(part, depth + 1) for part in value]
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise InputError(document.path, f"holds the number {value}, which JSON does not have")

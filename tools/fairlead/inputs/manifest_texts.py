@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from fairlead.common.yaml_files import Document
 
 _SEPARATOR = "---"
 _SPACE = re.compile(r"\s*")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*')
+"""A text or a number in JSON."""
 _GUESSED = 4096
 """So far kubectl looks into a text for the brace of a JSON object."""
 
@@ -58,7 +61,8 @@ def _json_documents(
     text: str, path: Path
 ) -> Generator[Document, None, tuple[int, InputError | None]]:
     """The JSON objects at the start; returns where YAML begins, and why it is not JSON. Raises
-    InputError for a stream of several objects that is not JSON to its end.
+    InputError for a stream of several objects that is not JSON to its end, and for an object with
+    a number that Go has no room for.
     """
     position = count = 0
     while position < len(text):
@@ -67,8 +71,9 @@ def _json_documents(
         if start == len(text):
             return start, None
         repeated: list[str] = []
+        too_large: list[str] = []
         try:
-            value, position = _decoder(repeated).raw_decode(text, start)
+            value, position = _decoder(repeated, too_large).raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             refusal = _not_json(error, text, path)
             if count > 1:
@@ -76,14 +81,25 @@ def _json_documents(
             line_end = text.find("\n", position, start)
             return (start if line_end < 0 else line_end + 1), refusal
         count += 1
-        yield _json_document(
-            value, text[start:position], path, text.count("\n", 0, start), repeated
-        )
+        if too_large:
+            tokens = _TOKEN.finditer(text, start)
+            number = next(token for token in tokens if token[0] == too_large[0])
+            raise InputError(
+                path,
+                f"{number[0][:40]} is too large for a number: write a smaller one, or quote it",
+                line=text.count("\n", 0, number.start()) + 1,
+            )
+        if value is not None:  # kubectl goes on after null, as jq prints it
+            yield _json_document(
+                value, text[start:position], path, text.count("\n", 0, start), repeated
+            )
     return position, None
 
 
-def _decoder(repeated: list[str]) -> json.JSONDecoder:
-    """Reads JSON as Go does; the keys that an object has twice are added to `repeated`."""
+def _decoder(repeated: list[str], too_large: list[str]) -> json.JSONDecoder:
+    """Reads JSON as Go does. The keys that an object has twice are added to `repeated`, and numbers
+    of more than 64 bits of floating point to `too_large`.
+    """
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
@@ -95,18 +111,24 @@ def _decoder(repeated: list[str]) -> json.JSONDecoder:
     def constant(name: str) -> None:
         raise ValueError(f"{name} is a number that JSON does not have")
 
+    def number(text: str) -> int | float:
+        if math.isinf(float(text)):
+            too_large.append(text)
+            return 0
+        return json_numbers.number(text) if {*text} & {*".eE"} else int(text)
+
     return json.JSONDecoder(
         object_pairs_hook=mapping,
-        parse_float=json_numbers.number,
-        parse_int=json_numbers.whole,
+        parse_float=number,
+        parse_int=number,
         parse_constant=constant,
     )
 
 
 def _json_document(value: Any, text: str, path: Path, above: int, repeated: list[str]) -> Document:
-    """The document, with the lines of its parts if it is a List and also valid YAML."""
+    """The document, with the lines of its parts if it has items and is also valid YAML."""
     node: yaml.Node = yaml.ScalarNode("", "", yaml.Mark(str(path), 0, 0, 0, "", 0))
-    if isinstance(value, dict) and str(value.get("kind", "")).endswith("List"):
+    if isinstance(value, dict) and "items" in value:
         try:
             document = yaml_files.first_document(text, path, above=above)
             node = document.node if document and document.node else node

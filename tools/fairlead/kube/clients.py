@@ -21,7 +21,7 @@ from tenacity import (
 )
 
 from fairlead.common.errors import UsageError
-from fairlead.kube import api_paths, configurations, discovery
+from fairlead.kube import api_paths, configurations, discovery, kubeconfig_copies
 from fairlead.kube.api_requests import APPLY, MERGE, TIMEOUT, ApiRequests, Timeout
 from fairlead.kube.discovery import Kind
 from fairlead.kube.errors import ApiServerError, NotServed, Refused, Unreachable
@@ -293,7 +293,8 @@ def reach(
     try:
         objects.call("GET", "/version", action="cannot read the API's resources")
     except Unreachable as error:
-        raise UsageError(f"{kubeconfig}: {error}") from error
+        file = kubeconfig_copies.origin(kubeconfig, "clusters")
+        raise UsageError(f"{file}: {error}") from error
     return objects
 
 

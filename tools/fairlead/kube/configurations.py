@@ -17,6 +17,7 @@ from kubernetes import config
 from kubernetes.client import Configuration
 
 from fairlead.common.errors import InputError, UsageError
+from fairlead.kube.kubeconfig_copies import origin
 
 
 def load(kubeconfig: Path | None) -> Configuration:
@@ -48,7 +49,8 @@ def load(kubeconfig: Path | None) -> Configuration:
                 f"not in a pod of a cluster ({problem}): name a kubeconfig with --kubeconfig"
             ) from error
         raise InputError(
-            kubeconfig, f"is not a usable kubeconfig ({problem}): name another file"
+            origin(kubeconfig, "contexts"),
+            f"is not a usable kubeconfig ({problem}): name another file",
         ) from error
     if token_file:
         token = _Token(token_file)
@@ -73,7 +75,7 @@ def _load_file(kubeconfig: Path, loaded: Configuration) -> Path | None:
     if user.get("exec") and problems:
         # The package would go on, and send requests in nobody's name.
         raise InputError(
-            kubeconfig,
+            origin(kubeconfig, "users"),
             f"the exec plugin {user['exec'].get('command')!r} gives no credentials "
             f"({'; '.join(problems)}): see whether it is installed and signed in, or name another "
             "context",

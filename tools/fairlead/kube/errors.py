@@ -9,6 +9,10 @@ import json
 
 from fairlead.common.errors import FairleadError
 
+_NO_SUCH_PATH = "404 page not found"
+"""What API servers answer if they have no such path, in place of a Status."""
+_NOT_SERVED = "it does not serve this kind of object"
+
 
 class ApiServerError(FairleadError):
     """A request to an API server failed.
@@ -62,7 +66,7 @@ class NotServed(Refused):
 
     def __init__(self, action: str) -> None:
         """`action` says what was attempted."""
-        super().__init__(action, 404, None, "it does not serve this kind of object")
+        super().__init__(action, 404, _NO_SUCH_PATH)
 
 
 def _message(body: str | bytes | None) -> str:
@@ -71,4 +75,5 @@ def _message(body: str | bytes | None) -> str:
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return text[:500].strip()
+        beginning = text[:500].strip()
+        return _NOT_SERVED if beginning == _NO_SUCH_PATH else beginning

@@ -22,7 +22,7 @@ mean `price` by `provider`."""
 
 _REQUIREMENTS = {
     *("capacity", "certifications", "clusters", "cordoned", "customers", "jurisdictions"),
-    *("effect", "key", "taints", "value"),
+    *("effect", "key", "taints", "value", "weight"),
 }
 """The keys without which a decision would allow more."""
 _MEANT = "has the key {!r}, which is not read: did you mean {!r}?"

@@ -80,7 +80,7 @@ def read(paths: Sequence[Path], data_sources: Sequence[str], *, progress: Progre
     workload.
     """
     documents = sources.documents(paths)
-    workloads_in(documents, paths)
+    _require_workload(documents, paths)
     for warning in wishes.unread(documents):
         progress.warn(warning)
     return Inputs(documents, opa_data(data_sources, documents, progress=progress))
@@ -178,12 +178,9 @@ def _left_alone(title: str) -> str:
     return f"{title} is left out: it is too large to be read, and stays where it runs"
 
 
-def workloads_in(
-    documents: Sequence[yaml_files.Document], paths: Sequence[Path]
-) -> Sequence[yaml_files.Document]:
-    """The workloads to place among the documents of these paths. Raises UsageError for none."""
-    workloads = manifest_kinds.sort(documents).workloads
-    if not workloads:
+def _require_workload(documents: Sequence[yaml_files.Document], paths: Sequence[Path]) -> None:
+    """Raises UsageError if no document of these paths is a workload to place."""
+    if not manifest_kinds.sort(documents).workloads:
         kinds = ", ".join(
             sorted(kind for _, kind in (*manifest_kinds.TEMPLATES, manifest_kinds.PODS))
         )
@@ -192,7 +189,6 @@ def workloads_in(
             f"{names}: no workload to place: name manifests of one of {kinds}, or of a custom kind "
             "with a template of pods"
         )
-    return workloads
 
 
 def opa_data(

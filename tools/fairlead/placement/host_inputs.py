@@ -19,7 +19,7 @@ from fairlead.kube import admission_reviews, resources
 from fairlead.kube.api_requests import BRIEF, MOST, SMALL_PAGE, ApiRequests
 from fairlead.kube.errors import Refused, Unreachable
 from fairlead.kube.pod_templates import TEMPLATES
-from fairlead.placement import data_sources, decisions, karmada, manifest_kinds
+from fairlead.placement import data_sources, decisions, karmada, manifest_kinds, wishes
 from fairlead.placement.decisions import Inputs
 from fairlead.placement.hosts import Host, is_ours
 from fairlead.sync import watches
@@ -81,17 +81,22 @@ class HostInputs:
                 self._tell()
 
     def read(self, progress: Progress) -> Inputs:
-        """Everything as it is now, except what is too large. Raises InputError if the data are
-        missing or cannot be read.
+        """Everything as it is now, except what is too large. Annotations that look like wishes and
+        are not read are warnings: also where no customer is named, which may be misspelt. Raises
+        InputError if the data are missing or cannot be read.
         """
         unread = self._unread()
         with self._changed:
             objects = {name: dict(each) for name, each in self._objects.items()}
         # Once more: meanwhile, an object may have become too large.
         unread |= self._unread()
-        documents = self._documents(
+        everything = self._documents(
             objects, {name for source, name in unread if source == _NAMESPACES}
         )
+        for warning in wishes.unread(everything):
+            progress.warn(warning)
+        namespaces = objects.get(_NAMESPACES, {})
+        documents = [each for each in everything if self._counts(each.value, namespaces)]
         data = objects.get(_CONFIG, {}).get((names.NAMESPACE, DATA))
         where = f"{self._host}: ConfigMap {names.NAMESPACE}/{DATA}"
         if data is None:
@@ -131,8 +136,7 @@ class HostInputs:
     def _documents(
         self, objects: Mapping[str, Mapping[tuple[str, str], Any]], unread: Collection[str]
     ) -> list[Document]:
-        """The namespaces and the workloads that count, except in `unread` namespaces."""
-        namespaces = objects.get(_NAMESPACES, {})
+        """The namespaces, and the workloads that are not in `unread` namespaces."""
         return [
             Document(self._host, {"apiVersion": api_version, "kind": kind, **value}, None)
             for source, (api_version, kind) in (
@@ -140,14 +144,14 @@ class HostInputs:
                 *_WORKLOADS.items(),
             )
             for (namespace, _), value in sorted(objects.get(source, {}).items())
-            if source == _NAMESPACES
-            or (
-                namespace not in unread and self._counts(value, namespaces.get(("", namespace), {}))
-            )
+            if source == _NAMESPACES or namespace not in unread
         ]
 
-    def _counts(self, workload: Mapping[str, Any], namespace: Mapping[str, Any]) -> bool:
-        return not self._only_of_customers or _has_customer(workload, namespace)
+    def _counts(self, value: Mapping[str, Any], namespaces: Mapping[tuple[str, str], Any]) -> bool:
+        """Whether it is a namespace, or a workload to place."""
+        if not self._only_of_customers or value["kind"] == "Namespace":
+            return True
+        return _has_customer(value, namespaces.get(("", value["metadata"]["namespace"]), {}))
 
     def _unread(self) -> set[tuple[str, str]]:
         """What is too large to be read: the name of its source, and <namespace>/<name>."""
@@ -159,9 +163,12 @@ class HostInputs:
 
 
 @contextmanager
-def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
+def followed(
+    host: Host, selector: str | None, *, applies: bool = False, progress: Progress
+) -> Iterator[HostInputs]:
     """Follow the host cluster while the block runs: the workloads that the label selector matches;
-    without one, those of customers. Raises UsageError if it cannot be read.
+    without one, those of customers. `applies` says that decisions will be carried out there. Raises
+    UsageError if it cannot be read, or has no Karmada to carry them out.
     """
     inputs = HostInputs(host.name, only_of_customers=selector is None)
     labelled = {"labelSelector": selector or ""}
@@ -175,7 +182,10 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
     with host.as_file() as kubeconfig:
         api = ApiRequests(kubeconfig, timeout=BRIEF)
         of_users = ApiRequests(kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
-        _require_rights(host.name, api, [source for source, _ in followed_sources])
+        unserved = _require_rights(host.name, api, [source for source, _ in followed_sources])
+        if without := [source for source in unserved if _name(source) in _POLICIES]:
+            _tell_no_karmada(host.name, without, progress, required=applies)
+        followed_sources = [each for each in followed_sources if each[0] not in without]
         following = inputs.watches = [
             Watch(
                 api if source.namespace == names.NAMESPACE else of_users,
@@ -200,18 +210,35 @@ def followed(host: Host, selector: str | None) -> Iterator[HostInputs]:
             stop.set()
 
 
-def _require_rights(host: str, api: ApiRequests, sources: Iterable[Source]) -> None:
-    """Raises UsageError for the first of the sources that the API server does not let us list. It
-    may be away for a moment, and need not have Karmada's kinds.
+def _require_rights(host: str, api: ApiRequests, sources: Iterable[Source]) -> list[Source]:
+    """The sources whose kinds the API server does not have; it may be away for a moment. Raises
+    UsageError for the first source that it does not let us list.
     """
+    unserved = []
     for source in sources:
         try:
             api.call("GET", watches.path(source), query={"limit": "1"})
         except Refused as error:
             if error.status != 404:
                 raise UsageError(f"{host}: {error}") from error
+            unserved.append(source)
         except Unreachable:
-            return
+            break
+    return unserved
+
+
+def _tell_no_karmada(
+    host: str, without: Sequence[Source], progress: Progress, *, required: bool
+) -> None:
+    """Say which kinds of Karmada the host cluster lacks. Raises UsageError if they are required."""
+    plurals = " and ".join(source.resource.name for source in without if source.resource)
+    text = (
+        f"{host} has no Karmada, so it cannot carry out decisions (it does not serve {plurals} of "
+        f"{karmada.API_VERSION}): name the context of Karmada's API server by --host"
+    )
+    if required:
+        raise UsageError(text)
+    progress.warn(text)
 
 
 def _resource(text: str) -> Source:

@@ -42,29 +42,21 @@ class Host:
 
     def objects(self) -> clients.Objects:
         """A client of the cluster's objects, for one thread, which reads none of megabytes. Raises
-        UsageError, which names the cluster, if that cannot be reached, or does not let us in.
+        UsageError if the cluster cannot be reached, or does not let us in.
         """
         with self.as_file() as file:
             try:
                 return clients.reach(file, field_manager=FIELD_MANAGER, page=SMALL_PAGE, most=MOST)
             except ApiServerError as error:
-                raise UsageError(f"{file}: {error}") from error
+                raise UsageError(f"{self.name}: {error}") from error
 
     @contextmanager
     def as_file(self) -> Iterator[Path]:
-        """The kubeconfig as a file, during the block. What is wrong with it is a UsageError that
-        names the cluster.
-        """
+        """The kubeconfig as a file, during the block."""
         with TemporaryDirectory(prefix="fairlead-") as folder:
             file = Path(folder) / "kubeconfig"
             atomic_files.write_private(file, self.kubeconfig.encode())
-            try:
-                yield file
-            except UsageError as error:
-                if not str(error).startswith(f"{file}: "):
-                    raise
-                text = str(error).removeprefix(f"{file}: ")
-                raise UsageError(f"{self.name}: {text}") from error
+            yield file
 
 
 def is_ours(live: Mapping[str, Any]) -> bool:

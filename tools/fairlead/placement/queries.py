@@ -90,7 +90,8 @@ class Query:
 
     @property
     def _advice(self) -> str:
-        return f"write `fairlead query {' '.join(filter(None, (self.name, self.usage)))}`"
+        command = " ".join(filter(None, (self.name, self.usage)))
+        return f"write `fairlead query {command} -f FILE`"
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,25 @@ class Decision:
     notes: Sequence[str]
 
 
+class _Rounds(Progress):
+    """Passes on the warnings of each round that the last one did not have."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._last: set[str] = set()
+        self._warnings: set[str] = set()
+
+    def begin(self) -> None:
+        """Begin a round."""
+        self._last, self._warnings = self._warnings, set()
+
+    def warn(self, message: str) -> None:
+        """Pass it on if it is new."""
+        if message not in self._last | self._warnings:
+            self._progress.warn(message)
+        self._warnings.add(message)
+
+
 class Watch:
     """Decides again on change. `next` blocks until there is something to carry out."""
 
@@ -62,13 +81,12 @@ class Watch:
         self._moves_volumes = moves_volumes
         self._source = source
         self._folder = folder
-        self._progress = progress
+        self._progress = _Rounds(progress)
         self._running: Replicas = {}
         self._running_before: Replicas = {}
         self._costs: dict[str, Mapping[str, float]] = {}
         self._stamp: Hashable = None
         self._key: Any = None
-        self._problem = ""
         self._due = 0.0
 
     def next(self) -> Decision:
@@ -96,6 +114,7 @@ class Watch:
 
     def _decide(self) -> Decision | None:
         """The decision now; None if nothing is new, or it failed."""
+        self._progress.begin()
         try:
             inputs = self._source.read(self._progress)
             result = decisions.decide(
@@ -106,12 +125,9 @@ class Watch:
                 progress=self._progress,
             )
         except FairleadError as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
-                self._progress.warn(f"{error}\nThe last decision stays until that is corrected")
+            self._progress.warn(f"{error}\nThe last decision stays until that is corrected")
             self._due = time.monotonic() + _AGAIN
             return None
-        self._problem = ""
         key = (
             self._source.carried_out(),
             [

@@ -12,7 +12,7 @@ from fairlead.admission import batch
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.opa import cli
-from fairlead.placement import decisions, manifest_kinds, questions, sources
+from fairlead.placement import decisions, manifest_kinds, questions
 from fairlead.placement.placements import Placement
 from fairlead.placement.questions import Question
 
@@ -104,12 +104,11 @@ def compare(
     arguments and errors, see decisions.read and decisions.decide; raises UsageError also for
     changes of what is not there.
     """
-    documents = sources.documents(paths)
-    decisions.workloads_in(documents, paths)
+    inputs = decisions.read(paths, data_sources, progress=progress)
     progress.update("policies", "deciding")
     modules = decisions.modules(folder)
     data = {
-        **decisions.opa_data(data_sources, documents, progress=progress),
+        **inputs.data,
         "fairlead_changes": {"without": changes.without, "prices": changes.prices},
     }
 
@@ -123,14 +122,14 @@ def compare(
         if answer["problems"]:
             raise UsageError("; ".join(answer["problems"]))
         pairs = answer["answers"]
-        now = decisions.read_answers(part, [pair["now"] for pair in pairs], documents)
-        then = decisions.read_answers(part, [pair["then"] for pair in pairs], documents)
+        now = decisions.read_answers(part, [pair["now"] for pair in pairs], inputs.documents)
+        then = decisions.read_answers(part, [pair["then"] for pair in pairs], inputs.documents)
         return [
             Comparison(before, after, bool(pair["differ"]))
             for before, after, pair in zip(now, then, pairs, strict=True)
         ]
 
-    asked = questions.about_workloads(manifest_kinds.sort(documents), running={})
+    asked = questions.about_workloads(manifest_kinds.sort(inputs.documents), running={})
     comparisons = batch.in_batches(asked, compared, progress=progress, name="policies")
     progress.finish("policies", f"decided {len(asked)} workloads twice")
     return comparisons

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from fairlead.common import yaml_files
 from fairlead.common.yaml_files import Document
 from fairlead.placement import manifest_kinds
-from fairlead.placement.manifest_kinds import mapping
+from fairlead.placement.manifest_kinds import Scopes, mapping
 from fairlead.placement.placements import ANNOTATION
 
 SELECTOR = "federation.alpha.kubernetes.io/cluster-selector"
@@ -40,19 +41,26 @@ _SIMILAR = 0.85
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def unread(documents: Iterable[Document]) -> Iterator[str]:
-    """A sentence for each key that looks like a wish and is not read, with its place."""
+def unread(documents: Sequence[Document]) -> Iterator[str]:
+    """A sentence for each key that looks like a wish and is not read, with its place. What a
+    controller makes has the keys of its owner.
+    """
+    scopes = Scopes(documents)
     for document in documents:
+        if manifest_kinds.owner_of(document.value):
+            continue
+        namespaced = scopes.is_namespaced(document.value) is not False
+        title = manifest_kinds.title_of(document.value, namespaced=namespaced)
         metadata = document.value.get("metadata") or {}
         read = {key for field in ("annotations", "labels") for key in mapping(metadata.get(field))}
         for field, key, value in _pairs(metadata):
             if advice := _advice(field, key, value):
-                yield _sentence(document, ("metadata", field, key), advice)
+                yield _sentence(document, title, ("metadata", field, key), advice)
         for path, template in _templates(document.value):
             for field, key, _ in _pairs(mapping(template.get("metadata"))):
                 if key in KEYS - _NO_WISHES - read:
                     location = (*path, "metadata", field, key)
-                    yield _sentence(document, location, f"write it to metadata.{field}")
+                    yield _sentence(document, title, location, f"write it to metadata.{field}")
 
 
 def _pairs(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -69,8 +77,14 @@ def _advice(field: str, key: str, value: Any) -> str | None:
         # It keeps the last decision. In Federation v1, people wrote their wishes there.
         wished = "minReplicas" in str(value) or "rebalance" in str(value)
         return f"did you mean {_PREFERENCES}?" if wished else None
-    if key in KEYS:
-        return None
+    return None if key in KEYS else _advice_about(key)
+
+
+@lru_cache(4096)
+def _advice_about(key: str) -> str | None:
+    """What to write instead of a key that is not read; None for no wish. The workloads of a cluster
+    share most of their keys.
+    """
     prefix, _, name = key.rpartition("/")
     spelt = _CAPITAL.sub("-", name).replace("_", "-").lower()
     federation = _FEDERATION.fullmatch(key)
@@ -97,10 +111,9 @@ def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], M
             yield path[:number], mapping(part)
 
 
-def _sentence(document: Document, location: tuple[str, ...], advice: str) -> str:
+def _sentence(document: Document, title: str, location: tuple[str, ...], advice: str) -> str:
     line = document.line(location)
     path = yaml_files.shown(document.path)
     where = f"{path}:{line}" if line else str(path)
-    title = manifest_kinds.title_of(document.value)
     key = ".".join(location[:-1])
     return f"{where}: {title}: {key} has {location[-1]!r}, which is not read: {advice}"

@@ -144,6 +144,9 @@ class WrittenRequest(_Conditional):
     webhooks: list[Phase] = Field(["validating"], min_length=1)
     """`mutating` if the intent patches objects, `validating` if it refuses them; both if it also
     checks what other webhooks made of its patch."""
+    final_state: list[WrittenCondition] = []
+    """With both: further conditions of that check, which find out whether the object is still as
+    the policy left it. The policy itself has to write into each object what they read."""
     failure_policy: FailurePolicy | None = None
     """In place of the settings' failurePolicy, for requests that it never refuses."""
     timeout_seconds: int | None = Field(None, ge=1, le=30)
@@ -151,7 +154,7 @@ class WrittenRequest(_Conditional):
 
     @model_validator(mode="after")
     def _conditions_concern_it(self) -> WrittenRequest:
-        for condition in self.conditions:
+        for condition in (*self.conditions, *self.final_state):
             if strange := [
                 operation for operation in condition.operations if operation not in self.operations
             ]:
@@ -159,6 +162,8 @@ class WrittenRequest(_Conditional):
                     f"condition {condition.name} is about {', '.join(strange)}, but the operations "
                     f"of these requests are {', '.join(self.operations)}"
                 )
+        if self.final_state and {*self.webhooks} != {"mutating", "validating"}:
+            raise ValueError("finalState: only requests with both webhooks are asked about twice")
         return self
 
     @property

@@ -143,7 +143,8 @@ class Request(Strict):
 
     `webhooks` says who asks about them: a mutating webhook if the intent patches objects, a
     validating one if it refuses them, and both if it also checks what other webhooks made of its
-    patch. `failure_policy` and `timeout_seconds` override the settings', for requests that it never
+    patch. That check is left out unless the conditions of `final_state` hold, too.
+    `failure_policy` and `timeout_seconds` override the settings', for requests that it never
     refuses.
     """
 
@@ -154,6 +155,7 @@ class Request(Strict):
     namespaces: Selector = Selector()
     conditions: list[Condition] = []
     webhooks: list[Phase] = ["validating"]
+    final_state: list[Condition] = []
     failure_policy: FailurePolicy | None = None
     timeout_seconds: int | None = None
 

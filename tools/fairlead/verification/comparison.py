@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from fairlead.admission.decisions import NOTE
 from fairlead.engines.base import Decision
 from fairlead.policy.cases import Expect
 
@@ -59,11 +60,20 @@ def diff(expect: Expect, decision: Decision) -> str:
     """
     if expect.object is None or not decision.allowed:
         return ""
-    expected = _merged(expect.object, decision.object)
-    lines = difflib.unified_diff(
-        _yaml(expected), _yaml(decision.object), "expected", "actual", lineterm=""
-    )
+    actual = without_note(decision.object)
+    expected = _merged(expect.object, actual)
+    lines = difflib.unified_diff(_yaml(expected), _yaml(actual), "expected", "actual", lineterm="")
     return "\n".join(lines)
+
+
+def without_note(manifest: Any) -> Any:
+    """The object without the note of a new pod, which repeats its spec in one long line."""
+    metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
+    if not isinstance(metadata, dict) or NOTE not in (metadata.get("annotations") or {}):
+        return manifest
+    others = {key: value for key, value in metadata["annotations"].items() if key != NOTE}
+    rest = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**manifest, "metadata": {**rest, **({"annotations": others} if others else {})}}
 
 
 def _different(expected: Any, actual: Any, path: str) -> list[str]:

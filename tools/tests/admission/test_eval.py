@@ -24,6 +24,8 @@ POD = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: payments}\nspec: {containers: "
     "[]}\n"
 )
+NOTE = "fairlead.dev/assigned"
+PLACED = '{"nodeSelector":{"agentpool":"pool1"},"tolerations":[]}'
 REVIEW = paths.root() / "testdata" / "review.json"
 
 
@@ -61,7 +63,8 @@ def test_a_manifest_in_a_mapped_namespace_is_patched(pod: Path) -> None:
     ]
     assert (data["asked"], data["reason"], data["allowed"]) == (True, "", True)
     assert data["patch"] == [
-        {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
+        {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}},
+        {"op": "add", "path": "/metadata/annotations", "value": {NOTE: PLACED}},
     ]
     assert data["object"]["spec"] == {"containers": [], "nodeSelector": {"agentpool": "pool1"}}
     assert (
@@ -93,7 +96,7 @@ def test_people_see_the_decision_the_reasons_and_the_object(pod: Path) -> None:
 
 def test_what_an_earlier_pool_gave_to_a_daemon_set_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
-    note = {"fairlead.dev/assigned": '{"nodeSelector":{"agentpool":"pool1"},"tolerations":[]}'}
+    note = {NOTE: PLACED}
     spec: dict[str, Any] = {"containers": []}
     template = {
         "metadata": {"annotations": note},
@@ -210,7 +213,7 @@ def test_a_cluster_without_fairlead_asks_as_it_would_after_a_deployment(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = decided(pod, *clustered(monkeypatch))
-    assert (data["asked"], len(data["patch"])) == (True, 1)
+    assert (data["asked"], len(data["patch"])) == (True, 2)
     assert any("the cluster has no webhooks of Fairlead" in line for line in data["explanation"])
 
 
@@ -375,7 +378,7 @@ def test_settings_decide_which_namespaces_are_asked_about(pod: Path, tmp_path: P
     settings = tmp_path / "fairlead.yaml"
     settings.write_text("defaultPool: shared\n")
     data = decided(pod, "--namespace-labels", "", "--settings", settings)
-    assert (data["asked"], len(data["patch"])) == (True, 1)
+    assert (data["asked"], len(data["patch"])) == (True, 2)
     data = decided(pod, "--namespace-labels", "agentpool=", "--settings", settings)
     assert (data["asked"], data["patch"]) == (False, [])
 
@@ -404,7 +407,7 @@ def test_several_documents_get_a_list(tmp_path: Path) -> None:
     path = tmp_path / "two.yaml"
     path.write_text(f"{POD}---\napiVersion: v1\nkind: Service\nmetadata: {{name: web}}\n")
     data = decided(path, "--namespace-labels", "agentpool=pool1")
-    assert [len(answer["patch"]) for answer in data] == [1, 0]
+    assert [len(answer["patch"]) for answer in data] == [2, 0]
     assert (
         "\n\nnot asked  CREATE of Service default/web\nbecause    no webhook is for Services\n"
         in run(path, "--namespace-labels", "agentpool=pool1").stdout

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from fairlead.admission import asked, batch, gate, request_files
@@ -326,6 +327,19 @@ def test_a_refusal_that_is_not_enforced_is_a_warning(manifests: Path) -> None:
     data = report(manifests, "--settings", "lenient.yaml", "--fail-on", "refused")
     assert ("Pod", "pinned", "warned") in outcomes(data)
     assert data["counts"]["refused"] == 0
+
+
+@pytest.mark.parametrize("between", ["\n", "", "\n\n"])
+def test_standard_input_may_be_a_stream_of_json_objects(manifests: Path, between: str) -> None:
+    objects = [yaml.safe_load(text) for text in (NAMESPACE, PINNED)]
+    stream = between.join(json.dumps(each, indent=2) for each in objects)
+    data = report("-", "--fail-on", "refused", stdin=stream)
+    assert [(line["kind"], line["outcome"]) for line in data["objects"]] == [
+        ("Namespace", "admitted"),
+        ("Pod", "refused"),
+    ]
+    Path("items.json").write_text(stream)
+    assert outcomes(report("items.json", "--fail-on", "refused")) == outcomes(data)
 
 
 def test_standard_input_is_a_file(manifests: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.cli.decisions.eval import command
+from fairlead.inputs import manifest_files
 
 POOL = "--namespace-labels=agentpool=pool1"
 BAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: bad, namespace: shop}\nspec: {nodeName: n1}\n"
@@ -66,6 +67,26 @@ def test_a_document_that_is_no_object_does_not_hide_those_below_it(repository: P
     ]
 
 
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        'summary: "{{ $labels.instance }} is down"',
+        "summary: '{{ $labels.instance }}'",
+        "summary: about {{ $labels.instance }}",
+        "summary: |\n      {{ $labels.instance }}",
+    ],
+)
+def test_a_text_of_another_template_does_not_hide_a_mistake(
+    repository: Path, annotation: str
+) -> None:
+    (repository / "alert.yaml").write_text(
+        f"apiVersion: v1\nkind: Pod\nmetadata:\n  annotations:\n    {annotation}\n   name: web\n"
+    )
+    result = gate(repository, POOL)
+    assert result.return_value == 2
+    assert "error: repo/alert.yaml:" in result.stderr
+
+
 def test_a_list_without_items_is_called_so(repository: Path) -> None:
     (repository / "zz.yaml").write_text("apiVersion: v1\nkind: List\n")
     result = gate(repository / "zz.yaml", POOL)
@@ -86,6 +107,44 @@ def test_files_can_be_left_out(repository: Path) -> None:
     result = gate(repository, POOL, "--exclude", "tests/*", "--exclude", "vars.yaml")
     assert (result.return_value, "1 object in 1 file: 1 refused\n" in result.stdout) == (1, True)
     assert gate(repository, POOL, "--exclude", "tests").return_value == 2
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("tests", "tests/", "./tests", "tests/*", "**/tests", "tests/**", "*/bad.yaml"),
+        *("repo/tests", "./repo/tests/", "repo/tests/*", "repo/*/bad.yaml", "{folder}/tests"),
+    ],
+)
+@pytest.mark.parametrize("named", ["repo", "repo/", "./repo", "{folder}", "repo/../repo"])
+def test_a_pattern_counts_from_the_folder_and_from_the_working_directory(
+    repository: Path, pattern: str, named: str
+) -> None:
+    (repository / "zz.yaml").write_text(DEPLOYMENT)
+    (repository / "tests").mkdir()
+    (repository / "tests" / "bad.yaml").write_text(BAD)
+    folder = repository.absolute()
+    reading = manifest_files.read(
+        [Path(named.format(folder=folder))], exclude=[pattern.format(folder=folder)]
+    )
+    assert [document.value["kind"] for document in reading.documents] == ["Deployment"]
+    assert reading.unfit == []
+
+
+def test_a_folder_that_is_named_is_never_left_out_as_a_whole(repository: Path) -> None:
+    reading = manifest_files.read([repository], exclude=["repo"])
+    assert (len(reading.documents), reading.unfit) == (1, ["repo"])
+
+
+def test_a_pattern_that_nothing_fits_is_told(repository: Path) -> None:
+    (repository / "notes.txt").touch()
+    (repository / ".git").mkdir()
+    patterns = ("*.txt", ".git", "other/*", "repo/test", "zz.yml")
+    result = gate(repository, POOL, *(f"--exclude={pattern}" for pattern in patterns))
+    assert result.return_value == 1
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert [line.split("'")[1] for line in warnings] == [*patterns[2:]]
+    assert warnings[0].startswith("warning: nothing fits --exclude 'other/*': write a path below")
 
 
 def test_secrets_of_sops_and_templates_of_helm_are_named_and_judged_by_nobody(

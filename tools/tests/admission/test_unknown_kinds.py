@@ -4,6 +4,7 @@ namespaces, and a kind that nobody describes is said to be unknown."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,9 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> PolicySet:
     return PolicySet.load(settings, files=files)
 
 
-def verdicts(
+def judged(
     policies: PolicySet, folder: Path, *texts: str, kinds: tuple[Kind, ...] = ()
-) -> list[tuple[str, str, tuple[str, ...]]]:
+) -> Sequence[gate.Verdict]:
     for number, text in enumerate(texts):
         (folder / f"{number}.yaml").write_text(text)
     report = gate.check(
@@ -63,7 +64,16 @@ def verdicts(
         webhooks=asked.rendered(policies),
         progress=Progress(),
     )
-    return [(each.subject.kind, each.outcome, each.notes) for each in report.verdicts]
+    return report.verdicts
+
+
+def verdicts(
+    policies: PolicySet, folder: Path, *texts: str, kinds: tuple[Kind, ...] = ()
+) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [
+        (each.subject.kind, each.outcome, each.notes)
+        for each in judged(policies, folder, *texts, kinds=kinds)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,3 +143,22 @@ def test_a_misspelt_kind_that_the_cluster_serves_is_known(
     text = json.dumps({"apiVersion": "apps/v1", "kind": "Deploymnet", "metadata": {"name": "one"}})
     ((_, outcome, _),) = verdicts(policies, tmp_path, text, kinds=(kind,))
     assert outcome == "admitted"
+
+
+@pytest.mark.parametrize("api_version", ["v1", "batch/v1"])
+def test_a_kind_of_another_group_of_kubernetes_is_refused_with_its_group(
+    policies: PolicySet, tmp_path: Path, api_version: str
+) -> None:
+    text = json.dumps({"apiVersion": api_version, "kind": "Deployment", "metadata": {"name": "a"}})
+    (verdict,) = judged(policies, tmp_path, text)
+    assert verdict.outcome == "refused"
+    assert f"{api_version} has no kind 'Deployment': it is one of the group apps" in str(verdict)
+
+
+def test_nobody_is_told_to_write_a_definition_of_a_kind_that_none_can_define(
+    policies: PolicySet, tmp_path: Path
+) -> None:
+    text = json.dumps({"apiVersion": "apps/v1", "kind": "HelmRelease", "metadata": {"name": "a"}})
+    ((_, _, (note, *_)),) = verdicts(policies, tmp_path, text)
+    assert "CustomResourceDefinition" not in note
+    assert "Kubernetes itself has to have it" in note

@@ -4,10 +4,12 @@ a request, and shows to people what others wrote."""
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -17,11 +19,13 @@ from fairlead.access.granting import NotGranted
 from fairlead.access.requests import Request
 from fairlead.cli.operations import access
 from fairlead.clusters import registry
+from fairlead.common import paths
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.kube import identity
 from fairlead.kube.clients import Objects
 from fairlead.kube.errors import ApiServerError, NotServed
 
+PAGE = (paths.root() / "docs" / "access.md").read_text(encoding="utf-8")
 GRANT = ("grant", "a", "--for", "2h")
 
 
@@ -84,13 +88,19 @@ class Api:
     def __init__(self, *states: list[dict[str, str]] | None, **spec: Any) -> None:
         self.states = list(states)
         self.created: dict[str, Any] = {}
+        self.deleted: list[tuple[str, str, str | None]] = []
         self.spec = spec
 
     def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         self.created = {**manifest, "spec": {**manifest["spec"], **self.spec}}
         return self.created
 
-    def get(self, *_: Any) -> dict[str, Any]:
+    def delete(self, _: str, kind: str, name: str, namespace: str | None) -> None:
+        self.deleted.append((kind, name, namespace))
+
+    def get(self, _: str, kind: str, *__: Any) -> dict[str, Any] | None:
+        if kind == "RoleBinding":
+            return None
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return {**self.created, "status": {"conditions": state or []}}
 
@@ -136,12 +146,31 @@ def test_a_grant_that_gives_nothing_says_why_and_fails(run: Any) -> None:
         condition("effective", "False", "RoleNotFound"),
         condition("failed", "True", "RoleNotFound", "there is no ClusterRole view"),
     ]
-    result = run(Api(failed), *GIVEN)
+    api = Api(failed)
+    result = run(api, *GIVEN)
     assert isinstance(result.exception, FairleadError)
+    assert api.deleted == [("TransientRoleBinding", "night", "shop")]
     assert str(result.exception) == (
-        "night gives no access: RoleNotFound: there is no ClusterRole view"
+        "night gives no access, and is deleted again: RoleNotFound: there is no ClusterRole view"
     )
     assert "RoleNotFound" in result.stdout
+
+
+def test_a_grant_that_cannot_be_deleted_again_says_so_after_the_cause(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = [condition("failed", "True", "RoleNotFound", "there is no ClusterRole view")]
+    api = Api(failed)
+
+    def forbidden(*_: Any) -> None:
+        raise ApiServerError("cannot delete TransientRoleBinding night", 403)
+
+    monkeypatch.setattr(api, "delete", forbidden)
+    assert re.fullmatch(
+        "night gives no access: RoleNotFound: there is no ClusterRole view; it could not be "
+        "deleted again: cannot delete TransientRoleBinding night.*",
+        str(run(api, *GIVEN).exception),
+    )
 
 
 def test_a_role_that_the_controller_may_not_bind_is_told_with_the_remedy(run: Any) -> None:
@@ -161,7 +190,9 @@ def test_a_role_that_the_controller_may_not_bind_is_told_with_the_remedy(run: An
     result = run(Api(failed), *GIVEN)
     assert isinstance(result.exception, FairleadError)
     assert result.exception.exit_code == 1
-    assert str(result.exception) == f"night gives no access: NotAllowed: {NOT_IN_ROLES}"
+    assert str(result.exception) == (
+        f"night gives no access, and is deleted again: NotAllowed: {NOT_IN_ROLES}"
+    )
     assert "NotAllowed" in result.stdout
 
 
@@ -265,3 +296,18 @@ def test_an_event_that_anybody_wrote_forges_no_row(run: Any) -> None:
     result = run(SimpleNamespace(list=lambda *_: [event]), "history")
     assert result.exit_code == 0, result.exception
     assert len(result.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), re.findall(r"^\| `fairlead access (\w+) ?([^`]*)`", PAGE, re.MULTILINE)
+)
+def test_the_page_names_the_arguments_as_the_help_does(name: str, words: str) -> None:
+    parameters = access.command.commands[name].params
+    arguments = [each for each in parameters if isinstance(each, click.Argument)]
+    first = [word for word in words.split()[:1] if word.isupper()]
+    assert first == [argument.metavar for argument in arguments]
+
+
+def test_the_page_names_all_commands_but_the_demo() -> None:
+    named = set(re.findall(r"^\| `fairlead access (\w+)", PAGE, re.MULTILINE))
+    assert named == set(access.command.commands) - {"demo"}

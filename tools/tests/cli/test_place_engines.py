@@ -126,7 +126,7 @@ def test_what_is_tried_again_is_printed_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Watch, "next", following)
     monkeypatch.setattr(Watch, "failed", lambda watch: failures.append(watch))
     monkeypatch.setattr(Host, "of_context", lambda *_: Host("karmada", ""))
-    monkeypatch.setattr(host_inputs, "followed", lambda *_: nullcontext())
+    monkeypatch.setattr(host_inputs, "followed", lambda *_, **_options: nullcontext())
     monkeypatch.setattr(karmada_apply, "keep", lambda *_, progress: next(reports))
     result = CliRunner().invoke(
         place.command,

@@ -73,6 +73,32 @@ def test_the_columns_of_names_stay_whole_beside_a_message() -> None:
     assert len(lines) == 4
 
 
+def test_where_a_message_would_be_squeezed_it_stands_below_its_row() -> None:
+    mapped = ("would change", "free", "Pod api", None)
+    lines = drawn(FINDING, [ROW, mapped, ROW], 60)
+    heading, row, other = lines[:2], lines[2:6], lines[6:7]
+    assert heading == ["FINDING           NAMESPACE  OBJECTS", "  MESSAGE"]
+    assert row[0] == "would be refused  payments   Pod web"
+    assert " ".join(line.strip() for line in row[1:]) == MESSAGE
+    assert all(line.startswith("  ") and len(line) <= 60 for line in row[1:])
+    assert other == ["would change      free       Pod api"]
+    assert lines[7:] == row
+
+
+def test_several_columns_of_sentences_without_room_each_get_a_line() -> None:
+    columns = ("error", "reason", "advice")
+    lines = drawn(columns, [(MESSAGE, MESSAGE, MESSAGE)], 60)
+    assert [line[:8].strip() for line in lines if line[:8].strip()] == [*columns]
+    assert len(lines) == 3 * 4
+
+
+@pytest.mark.parametrize("width", range(40, 120, 5))
+def test_no_message_is_folded_into_many_short_lines(width: int) -> None:
+    lines = drawn(FINDING, [ROW], width)
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 9
+
+
 def test_where_the_words_of_a_row_have_no_room_each_column_gets_a_line() -> None:
     columns = ("pod", "url", "pid", "ready", "dataAsOf")
     urls = [f"https://opa-{number}.opa.fairlead.svc:8443" for number in range(2)]
@@ -140,7 +166,7 @@ def test_no_text_is_lost_and_lines_fit(
     assert width is None or all(cell_len(line) <= width for line in lines)
 
 
-@pytest.mark.parametrize(("columns", "lines"), [("60", 10), ("160", 3), (None, 2)])
+@pytest.mark.parametrize(("columns", "lines"), [("60", 6), ("160", 3), (None, 2)])
 def test_the_width_of_results_is_that_of_columns_or_none(
     columns: str | None,
     lines: int,

@@ -9,6 +9,7 @@ import pytest
 
 from fairlead.clusters import contexts
 from fairlead.common.errors import UsageError
+from fairlead.kube import kubeconfig_copies
 
 REAL = """\
 current-context: a
@@ -32,3 +33,11 @@ def test_an_empty_file_has_no_contexts(
     monkeypatch.setenv("KUBECONFIG", str(empty))
     with pytest.raises(UsageError, match="no context is the current one"):
         contexts.of(None, None)
+
+
+def test_a_kubeconfig_that_is_no_copy_has_itself_as_its_origin(tmp_path: Path) -> None:
+    for text in (REAL, f"{REAL}extensions: [{{name: other, extension: {{}}}}]", "[]", "{"):
+        file = tmp_path / "kubeconfig"
+        file.write_text(text)
+        assert kubeconfig_copies.origin(file, "users") == file
+    assert kubeconfig_copies.origin(tmp_path / "nowhere", "users") == tmp_path / "nowhere"

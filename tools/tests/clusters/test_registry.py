@@ -160,6 +160,12 @@ def test_the_private_kubeconfig_holds_one_context_alone(tmp_path: Path) -> None:
                 "user": {"client-key": str(tmp_path / "far" / "keys" / "k.pem"), "tokenFile": "/t"},
             }
         ],
+        "extensions": [
+            {
+                "name": "fairlead.dev/copied-from",
+                "extension": dict.fromkeys(("contexts", "clusters", "users"), str(source)),
+            }
+        ],
     }
 
 
@@ -187,6 +193,33 @@ def test_of_several_kubeconfigs_the_first_counts_and_the_current_context_is_the_
     assert copy["users"][0]["user"] == {"token": "first"}
     ca = copy["clusters"][0]["cluster"]["certificate-authority"]
     assert ca == str(tmp_path / "b" / "ca.crt")
+
+
+def test_what_is_wrong_with_a_context_is_told_with_the_file_that_its_user_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands read a copy of it, which nobody else knows."""
+    clusters, users = tmp_path / "clusters.yaml", tmp_path / "users.yaml"
+    clusters.write_text(
+        """\
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: plugin}}]
+clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]
+"""
+    )
+    plugin = "{apiVersion: client.authentication.k8s.io/v1, command: no-such-plugin}"
+    for user, words in (
+        (f"{{exec: {plugin}}}", f"{users}: the exec plugin 'no-such-plugin' gives no credentials"),
+        ("{client-certificate: /no/c.pem, client-key: /no/k.pem}", f"{clusters}: is not a usable"),
+        ("{token: t}", f"{clusters}: cannot read the API's resources"),
+    ):
+        users.write_text(f"users: [{{name: plugin, user: {user}}}]")
+        monkeypatch.setenv("KUBECONFIG", f"{clusters}:{users}")
+        cluster = remote.of_context("a", None)
+        assert cluster.kubeconfig.parent.parent.name == ".fairlead"
+        with pytest.raises(UsageError) as caught:
+            cluster.objects()
+        assert str(caught.value).startswith(words)
 
 
 def test_copies_end_with_their_cluster_and_no_other_does(tmp_path: Path) -> None:

@@ -127,6 +127,10 @@ RANGES = "{ranges: [{min_replicas: 1, max_replicas: 2}]}"
         (NAMESPACE % f"{WHITELIST}: '['", "input.yaml:3: .*tolerationsWhitelist is not valid JSON"),
         (NAMESPACE % f"{WHITELIST}: '3'", "tolerationsWhitelist is no list of tolerations"),
         (NAMESPACE % (WHITELIST + """: '{"key": "a"}'"""), "input.yaml:3: .*is no list"),
+        (
+            NAMESPACE % (DEFAULT + """: '{"key": "a"}'"""),
+            "input.yaml:3: .*defaultTolerations is no list",
+        ),
         (NAMESPACE % f"{WHITELIST}: '[3]'", "is no list of tolerations"),
         (TOLERATIONS + "default: {key: a}", "input.yaml:3: default"),
         (TOLERATIONS + "default: [{Key: a}]", "a toleration without a key has the operator Exists"),

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_every_step_prints_what_it_should(folder: Path) -> None:
     for step in SCENARIO.steps:
-        played = demo.play(step, None, folder)
+        played = demo.play(step, None, folder, columns=80)
         assert played.problems == []
         assert bool(played.diff) == bool(step.change)
         kinds = (object_["kind"] for object_ in yaml.safe_load_all(played.printed))

@@ -45,7 +45,9 @@ def test_the_webhooks_fail_closed_and_ask_for_mapped_namespaces_only() -> None:
             assert ("agentpool", "NotIn", [""]) in expressions(webhook)
         assert webhook["clientConfig"]["service"]["name"] == "opa"
         assert webhook["clientConfig"]["service"]["path"] == "/intents/node-pool"
-        assert ("matchConditions" in webhook) == (name not in ("node-pool", "final-state"))
+        assert ("matchConditions" in webhook) == (name != "node-pool")
+    (condition,) = rendered["final-state"]["matchConditions"]
+    assert condition["name"] == "not-as-decided"
     assert {
         name
         for name, webhook in rendered.items()

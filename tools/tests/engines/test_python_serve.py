@@ -13,6 +13,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import fake_apiserver
 import pytest
 from click.testing import CliRunner
+from starlette.applications import Starlette
 from starlette.requests import Request
 from webhook_process import HOUR, Served, serving, write_certificate
 
@@ -32,6 +34,7 @@ from fairlead.engines.python.serving.connections import HEAD, listening
 from fairlead.engines.python.serving.server import CONNECTIONS
 from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
+from fairlead.settings.models import Settings
 from lab.fuzz import limits
 
 
@@ -85,8 +88,10 @@ def test_a_review_is_answered_in_its_own_version(served: Served, version: str) -
     assert answer["response"]["uid"] == "42"
     assert answer["response"]["allowed"] is True
     assert answer["response"]["patchType"] == "JSONPatch"
+    note = '{"nodeSelector":{"agentpool":"pool1"},"tolerations":[]}'
     assert patch(answer) == [
-        {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}}
+        {"op": "add", "path": "/spec/nodeSelector", "value": {"agentpool": "pool1"}},
+        {"op": "add", "path": "/metadata/annotations", "value": {"fairlead.dev/assigned": note}},
     ]
     assert answer["response"]["auditAnnotations"] == {
         "node-pool": "placed: pool1",
@@ -135,10 +140,24 @@ def test_without_policies_the_user_reads_what_to_do(tmp_path: Path) -> None:
     response = asyncio.run(worker.review(request))
     assert response.status_code == 503
     message = (
-        "the server in Python has no policies yet: retry in a second. If this lasts, "
-        "`fairlead status` says why"
+        "the server in Python is starting: retry in a second. If this lasts, `fairlead status` "
+        "says why"
     )
     assert_status(json.loads(bytes(response.body)), 503, message)
+
+
+def test_a_worker_that_cannot_read_policies_says_so_before_api_servers_give_up(
+    tmp_path: Path,
+) -> None:
+    with fake_apiserver.running() as api:
+        worker = application._Worker(None, api.kubeconfig(tmp_path), tmp_path)
+
+    async def seconds_to_start() -> float:
+        began = time.monotonic()
+        async with worker.lifespan(Starlette()):
+            return time.monotonic() - began
+
+    assert asyncio.run(seconds_to_start()) < Settings().timeout_seconds - 2
 
 
 def test_a_new_namespace_is_looked_up(served: Served) -> None:

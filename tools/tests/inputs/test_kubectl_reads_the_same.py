@@ -8,15 +8,16 @@ import json
 import os
 import random
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
-from fairlead.inputs import manifest_texts
+from fairlead.inputs import manifest_files, manifest_texts
 from fairlead.programs import toolchain
 
 WORDS = """
@@ -62,6 +63,11 @@ SCALARS = [
     "[a, ]",
     "{a, b}",
     "{? [a] : b}",
+    "{u: x/?q=1}",
+    "[a?]",
+    "{a?: b}",
+    "a?b",
+    "['a?', \"b?\"]",
     "|\n    x\n    y",
     ">-\n    x\n    y",
     "? x",
@@ -146,6 +152,23 @@ def values(chance: random.Random, number: int) -> str:
     return HEADER.format(number=number) + "".join(lines)
 
 
+def both_read(kubectl: Path, folder: Path, written: Mapping[str, str]) -> int:
+    """How many of these texts kubectl reads, after a check that Fairlead reads the same. Each has
+    the object of its name.
+    """
+    files = [folder / f"{name}.yaml" for name in written]
+    for file, text in zip(files, written.values(), strict=True):
+        file.write_text(text)
+    read, _ = of_kubectl(kubectl, files)
+    theirs = {value["metadata"]["name"]: as_json(value) for value in read}
+    for name, text in written.items():
+        documents, complete = of_fairlead(text.encode())
+        expected = [theirs[name]] if name in theirs else []
+        assert [as_json(value) for value in documents] == expected, text
+        assert complete == (name in theirs), text
+    return len(theirs)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_value_is_what_kubectl_makes_of_it(kubectl: Path, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
@@ -154,18 +177,42 @@ def test_a_value_is_what_kubectl_makes_of_it(kubectl: Path, tmp_path: Path, seed
         f"n{600 + number}": f"{HEADER.format(number=600 + number)}  a: {scalar}\n"
         for number, scalar in enumerate(SCALARS)
     }
-    files = [tmp_path / f"{name}.yaml" for name in written]
-    for file, text in zip(files, written.values(), strict=True):
-        file.write_text(text)
-    read, _ = of_kubectl(kubectl, files)
-    theirs = {value["metadata"]["name"]: as_json(value) for value in read}
-    ours = {name: of_fairlead(text.encode()) for name, text in written.items()}
-    assert len(theirs) > 200
-    for name, text in written.items():
-        documents, complete = ours[name]
-        expected = [theirs[name]] if name in theirs else []
-        assert [as_json(value) for value in documents] == expected, text
-        assert complete == (name in theirs), text
+    assert both_read(kubectl, tmp_path, written) > 200
+
+
+X, Y = "x: &x {a: 1, b: 1}", "y: &y {b: 2, c: 2}"
+OF_SPEC = [
+    [X, Y, "z:", "  <<: *x", "  <<: *y"],
+    [X, Y, "z:", "  <<: *y", "  b: 3", "  <<: *x"],
+    [X, Y, "z: {<<: *x, b: 3, <<: *y, c: 3}"],
+    [X, Y, "z:", "  <<: [*x, *y]", "  <<: {c: 3}"],
+    [X, Y, "z: &z", "  <<: *x", "  <<: {d: *y}", "u: {<<: *z, <<: *x}"],
+    [X, Y, "<<: *x", "b: 3", "<<: *y"],
+    ["a: &id 1", "b: *id", "c: &id 2", "d: *id", "e: *id"],
+    ["a: [&id 1, *id, &id {v: 2}, *id]", "b: *id"],
+    ["a: &id {v: 1}", "b: {<<: *id}", "c: &id {w: 2}", "d: {<<: *id}"],
+    ["a: &id {v: 1}", "b: &id [1]", "c: *id", "d: &id x", "e: *id"],
+    ["a: &id k", "*id : &id 2", "d: *id"],
+]
+AT_THE_TOP = [
+    [X, Y, "<<: *x", "<<: *y"],
+    [X, Y, "<<: *y", "b: 3", "<<: *x", "c: 4"],
+    [X, Y, "<<: *x", "<<: {spec: *y}"],
+    ["a: &id 1", "b: &id 2", "c: *id"],
+]
+REFUSED = [[X, "z:", "  <<: *x", "  <<: 3"], ["a: &id 1", "b: &id {v: *id}"]]
+
+
+def test_merges_and_anchors_that_come_twice_are_read_in_their_order(
+    kubectl: Path, tmp_path: Path
+) -> None:
+    specs = ["".join(f"  {line}\n" for line in lines) for lines in (*OF_SPEC, *REFUSED)]
+    tops = ["  k: v\n" + "".join(f"{line}\n" for line in lines) for lines in AT_THE_TOP]
+    written = {
+        f"n{number}": HEADER.format(number=number) + text
+        for number, text in enumerate([*specs, *tops])
+    }
+    assert both_read(kubectl, tmp_path, written) == len(OF_SPEC) + len(AT_THE_TOP)
 
 
 def texts(chance: random.Random) -> Iterator[str]:
@@ -209,6 +256,16 @@ def test_a_file_has_the_documents_that_kubectl_finds_in_it(kubectl: Path, tmp_pa
     assert several > 10
 
 
+def test_null_in_a_stream_is_passed_over(kubectl: Path, tmp_path: Path) -> None:
+    """jq prints null for what is not there."""
+    file = tmp_path / "stream.json"
+    file.write_text("\nnull\n".join(JSON.format(number=number, data="") for number in range(3)))
+    theirs, errors = of_kubectl(kubectl, [file])
+    assert len(theirs) == 3
+    assert not errors.strip()
+    assert of_fairlead(file.read_bytes()) == (theirs, True)
+
+
 def test_a_mark_within_a_joined_file_is_no_part_of_a_key(kubectl: Path, tmp_path: Path) -> None:
     one = b"apiVersion: v1\nkind: Thing\nmetadata: {name: %s}\n"
     content = codecs.BOM_UTF8 + one % b"a" + b"---\n" + codecs.BOM_UTF8 + one % b"b"
@@ -216,6 +273,37 @@ def test_a_mark_within_a_joined_file_is_no_part_of_a_key(kubectl: Path, tmp_path
     theirs, errors = of_kubectl(kubectl, [tmp_path / "joined.yaml"])
     assert (of_fairlead(content), errors) == ((theirs, True), "")
     assert [value["metadata"]["name"] for value in theirs] == ["a", "b"]
+
+
+ITEM = "{apiVersion: v1, kind: Pod, metadata: {name: a}}"
+UNTYPED = "{metadata: {name: b}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"kind: List\nitems: [{ITEM}]",
+        f"kind: ConfigMap\nitems: [{ITEM}, {UNTYPED}]",
+        f"kind: PodList\nitems: [{ITEM}, {UNTYPED}]",
+        f"kind: Thing\nmetadata: {{name: c}}\nspec: {{items: [{ITEM}]}}",
+        "kind: PodList\nitems: [{kind: Pod, metadata: {name: b}}]",
+        "kind: PodList\nitems: [{apiVersion: v1, metadata: {name: b}}]",
+        "kind: List\nitems: abc",
+        "kind: AllowList\nitems: {a: 1}",
+        "kind: AllowList\nmetadata: {name: d}",
+    ],
+)
+def test_a_list_has_the_objects_that_kubectl_finds_in_it(
+    kubectl: Path, tmp_path: Path, text: str
+) -> None:
+    as_yaml, as_stream = tmp_path / "a.yaml", tmp_path / "a.json"
+    as_yaml.write_text(f"apiVersion: v1\n{text}\n")
+    as_stream.write_text(json.dumps(yaml.safe_load(as_yaml.read_text())))
+    for file in (as_yaml, as_stream):
+        theirs, errors = of_kubectl(kubectl, [file])
+        reading = manifest_files.read([file])
+        assert as_json([document.value for document in reading.documents]) == as_json(theirs)
+        assert bool(reading.unreadable) == bool(errors.strip())
 
 
 @pytest.mark.parametrize("character", ["\0", "\x07", "\x7f", "\uffff"])
@@ -230,3 +318,25 @@ def test_a_character_that_is_no_text_is_named_with_its_line(
         [*manifest_texts.documents(file.read_bytes(), file)]
     name = f"U+{ord(character):04X}"
     assert str(error.value) == f"{file}:3: is not valid YAML: the character {name} is not allowed"
+
+
+LARGE = [*("1e400", "-1.5E+999", "9" * 400, "1" * 5000)]
+
+
+@pytest.mark.parametrize("number", LARGE, ids=lambda text: text[:10])
+def test_a_number_that_is_too_large_is_named_with_its_line(
+    kubectl: Path, tmp_path: Path, number: str
+) -> None:
+    file = tmp_path / "file.json"
+    fine = JSON.format(number=1, data=f'"a": "{number}", "b": 1e308')
+    text = fine + JSON.format(number=2, data=f'\n"a\\"": "{number}",\n"b": {number}\n')
+    file.write_text(text)
+    theirs, errors = of_kubectl(kubectl, [file])
+    ours, complete = of_fairlead(file.read_bytes())
+    assert as_json(ours) == as_json(theirs)
+    assert (len(ours), complete, "cannot unmarshal number" in errors) == (1, False, True)
+    with pytest.raises(InputError) as caught:
+        [*manifest_texts.documents(file.read_bytes(), file)]
+    line = text[: text.index(f'"b": {number}\n')].count("\n") + 1
+    problem = f"{number[:40]} is too large for a number: write a smaller one, or quote it"
+    assert str(caught.value) == f"{file}:{line}: {problem}"

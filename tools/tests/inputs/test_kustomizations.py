@@ -75,6 +75,24 @@ def test_the_objects_are_those_that_kustomize_makes_and_have_their_places(
     assert reading.skipped == []
 
 
+def test_of_names_that_hold_one_another_each_object_has_its_own_line(repository: Path) -> None:
+    """The name of one Deployment is a part of the other's."""
+    base = repository / "base" / "web.yaml"
+    base.write_text(base.read_text() + "---\n" + DEPLOYMENT.replace("name: web", "name: web-api"))
+    lines = {name: line for _, line, _, _, name in objects(manifest_files.read([repository]))}
+    assert lines["eu-web"] == 6
+    assert lines["eu-web-api"] == base.read_text().splitlines().index("  name: web-api") - 2
+
+
+def test_a_kustomization_that_is_a_dangling_link_is_told(repository: Path) -> None:
+    (repository / "base" / "more").mkdir()
+    (repository / "base" / "more" / "kustomization.yaml").symlink_to("nowhere")
+    reading = manifest_files.read([repository])
+    assert len(reading.documents) == 1
+    (problem,) = reading.unreadable
+    assert "more/kustomization.yaml: cannot be read (No such file or directory)" in str(problem)
+
+
 def test_what_no_kustomization_names_is_judged_by_itself(repository: Path) -> None:
     (repository / "base" / "other.yaml").write_text(SERVICE.replace("web", "other"))
     assert ("repo/base/other.yaml", 1, "Service", None, "other") in objects(

@@ -35,6 +35,11 @@ def test_a_refusal_has_the_servers_own_words(body: str | bytes | None, message: 
     assert str(error) == f"cannot create it: the API server says 409: {message}"
 
 
+def test_a_path_that_is_not_served_is_told_in_words_of_the_field() -> None:
+    error = Refused("GET /apis/example.com/v1/things", 404, "404 page not found\n")
+    assert error.message == "it does not serve this kind of object"
+
+
 @pytest.mark.parametrize(
     ("raised", "expected", "status"),
     [

@@ -102,6 +102,8 @@ placement:
       taints: [{keys: old, effect: NoSchedule}]
   customers:
     acme: {jurisdictions: [eu], certification: [pci]}
+  applications:
+    shop/web: {clusters: {eu: {weigth: 2}}}
 """
 
 
@@ -119,6 +121,7 @@ def test_a_misspelt_key_that_would_drop_a_requirement_is_an_error(
             ("6: placement.clusters.eu", "cordon", "cordoned"),
             ("7: placement.clusters.eu.taints.0", "keys", "key"),
             ("9: placement.customers.acme", "certification", "certifications"),
+            ("11: placement.applications.shop/web.clusters.eu", "weigth", "weight"),
         )
     ]
     file.write_text(json.dumps(DATA))

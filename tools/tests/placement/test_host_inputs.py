@@ -77,6 +77,24 @@ def test_whoever_names_the_customer_the_workload_counts() -> None:
     assert "nobodys" in names(everything)
 
 
+def test_what_looks_like_a_wish_and_is_not_read_is_a_warning() -> None:
+    """Also where the misspelt key is the one that names the customer."""
+    deployments = [
+        {"name": "web", "namespace": "shop", "annotations": {"min-cluster": "2"}},
+        {"name": "nobodys", "namespace": "free", "labels": {"costumer": "acme"}},
+    ]
+    host = inputs(spaces=SPACES, deployments=deployments)
+    warnings = Warnings()
+    workloads = host.read(warnings).workloads
+    assert [each.value["metadata"]["name"] for each in workloads] == ["web"]
+    assert warnings.texts == [
+        "karmada: Deployment free/nobodys: metadata.labels has 'costumer', which is not read: "
+        "did you mean customer?",
+        "karmada: Deployment shop/web: metadata.annotations has 'min-cluster', which is not read: "
+        "did you mean min-clusters?",
+    ]
+
+
 def test_every_kind_that_runs_pods_counts() -> None:
     host = inputs(spaces=SPACES)
     for path, kind in (
@@ -140,13 +158,38 @@ def test_who_may_not_read_the_host_is_told_at_once_what_the_api_server_says(
         host = Host("karmada", json.dumps(document))
         with (
             pytest.raises(UsageError) as caught,
-            host_inputs.followed(host, None),
+            host_inputs.followed(host, None, progress=Warnings()),
         ):
             pass
         assert str(caught.value) == (
             "karmada: GET /api/v1/namespaces: the API server says 401: Unauthorized"
         )
         assert time.monotonic() - began < 10, "nobody waits for a right"
+
+
+def test_a_host_without_karmada_is_told_what_it_lacks_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = (
+        "near has no Karmada, so it cannot carry out decisions (it does not serve "
+        "propagationpolicies and overridepolicies of policy.karmada.io/v1alpha1): name the context "
+        "of Karmada's API server by --host"
+    )
+    with fake_apiserver.running() as server:
+        server.unserved = "policy.karmada.io"
+        server.put("configmaps", "placement", namespace="fairlead", data=DATA)
+        server.put("namespaces", "shop", labels={"customer": "acme"})
+        server.put("pods", "web", namespace="shop", spec={"containers": []})
+        document = json.loads(server.kubeconfig(tmp_path).read_text())
+        document["users"][0]["user"] = {"token": server.token}
+        host, warnings = Host("near", json.dumps(document)), Warnings()
+        with host_inputs.followed(host, None, progress=warnings) as followed:
+            assert names(followed) == {"web"}
+        assert (warnings.texts, caplog.messages) == ([problem], [])
+        required = host_inputs.followed(host, None, applies=True, progress=warnings)
+        with pytest.raises(UsageError) as caught, required:
+            pass
+        assert str(caught.value) == problem
 
 
 def test_what_a_tenant_made_too_large_is_named_and_counts_as_neither_there_nor_gone(
@@ -161,7 +204,8 @@ def test_what_a_tenant_made_too_large_is_named_and_counts_as_neither_there_nor_g
         server.put("pods", "big", namespace="shop", spec={**spec, "hostname": LARGE})
         document = json.loads(server.kubeconfig(tmp_path).read_text())
         document["users"][0]["user"] = {"token": server.token}
-        with host_inputs.followed(Host("karmada", json.dumps(document)), None) as followed:
+        host = Host("karmada", json.dumps(document))
+        with host_inputs.followed(host, None, progress=Warnings()) as followed:
             read, before = followed.read(Warnings()), followed.stamp()
             assert [each.value["metadata"]["name"] for each in read.workloads] == ["small"]
             assert read.unread == {"Pod shop/big"}
@@ -246,14 +290,31 @@ def test_a_report_says_what_the_api_server_says(tmp_path: Path) -> None:
         assert report.problems == [f"karmada: {sentence}"]
 
 
-def test_an_exec_plugin_that_fails_is_named_with_the_cluster(tmp_path: Path) -> None:
+def test_an_exec_plugin_that_fails_is_named_with_the_kubeconfig_of_the_user(
+    tmp_path: Path,
+) -> None:
     with fake_apiserver.running() as server:
-        document = json.loads(server.kubeconfig(tmp_path).read_text())
+        file = server.kubeconfig(tmp_path)
+        document = json.loads(file.read_text())
         api_version = "client.authentication.k8s.io/v1"
         exec_config = {"apiVersion": api_version, "command": "no-such-plugin"}
         document["users"][0]["user"] = {"exec": exec_config}
-        host = Host("karmada", json.dumps(document))
-        for use in (lambda: host_inputs.followed(host, None).__enter__(), host.objects):
-            with pytest.raises(UsageError, match=r"^karmada: the exec plugin 'no-such-plugin'"):
+        file.write_text(json.dumps(document))
+        host = Host.of_context("test", file)
+        uses: tuple[Callable[[], Any], ...] = (
+            lambda: host_inputs.followed(host, None, progress=Warnings()).__enter__(),
+            host.objects,
+        )
+        for use in uses:
+            with pytest.raises(UsageError) as caught:
                 use()
+            assert str(caught.value).startswith(f"{file}: the exec plugin 'no-such-plugin' gives")
         assert server.requests == [], "nothing was sent in nobody's name"
+
+
+def test_a_host_that_is_away_is_named_with_the_kubeconfig_of_the_user(tmp_path: Path) -> None:
+    with fake_apiserver.running() as server:
+        file = server.kubeconfig(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        Host.of_context("test", file).objects()
+    assert str(caught.value).startswith(f"{file}: cannot read the API's resources: the API server")

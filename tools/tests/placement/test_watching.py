@@ -37,7 +37,7 @@ class Files:
         self.app(6)
         self.prices(1, 2)
 
-    def app(self, replicas: int, kind: str = "Deployment") -> None:
+    def app(self, replicas: int, kind: str = "Deployment", **annotations: str) -> None:
         container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
         self._write(
             self.manifests,
@@ -47,7 +47,7 @@ class Files:
                 "metadata": {
                     "name": "web",
                     "namespace": "shop",
-                    "annotations": {"customer": "northwind"},
+                    "annotations": {"customer": "northwind", **annotations},
                 },
                 "spec": {
                     "parallelism" if kind == "Job" else "replicas": replicas,
@@ -128,6 +128,23 @@ def test_a_mistake_is_told_once_and_what_was_decided_stays(files: Files) -> None
     invalid, missing = warnings.texts
     assert "is not valid YAML" in invalid
     assert "cannot be read" in missing
+
+
+def test_a_warning_is_told_again_only_if_it_was_gone(files: Files) -> None:
+    wish = {"min-cluster": "2"}
+    edits: list[Callable[[], object]] = [
+        *(lambda: files.prices(1, 2), lambda: files.app(6, **wish)),  # which say the same
+        *(lambda: files.app(7), lambda: files.app(8, **wish)),
+        lambda: files.prices(3, 2),
+    ]
+    files.app(6, **wish)
+    warnings = Warnings()
+    watch = Watch(Edited(files, edits), folder=None, progress=warnings)
+    told = []
+    for _ in range(4):
+        watch.next()
+        told.append(len(warnings.texts))
+    assert told == [1, 1, 2, 2]
 
 
 def test_a_move_has_to_save_more_than_the_threshold(files: Files) -> None:

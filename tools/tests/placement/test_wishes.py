@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from fairlead.cli.placement import place, what_if
+from fairlead.common import paths
 from fairlead.common.yaml_files import Document
 from fairlead.placement import wishes
 from fairlead.placement.placements import ANNOTATION
@@ -104,3 +107,42 @@ def test_a_wish_in_the_template_of_pods_is_in_the_wrong_place() -> None:
 def test_odd_metadata_have_no_wishes() -> None:
     for odd in ("x", ["x"], None):
         assert warnings(annotations=odd, template=odd) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "title"),
+    [
+        ({"apiVersion": "v1", "kind": "Namespace"}, "Namespace a"),
+        ({"apiVersion": "v1", "kind": "Service"}, "Service default/a"),
+    ],
+)
+def test_an_object_of_the_cluster_has_no_namespace(value: dict[str, Any], title: str) -> None:
+    metadata = {"name": "a", "labels": {"costumer": "acme"}}
+    (warning,) = wishes.unread([Document(Path("a.yaml"), {**value, "metadata": metadata}, None)])
+    assert warning.startswith(f"a.yaml: {title}: metadata.labels has 'costumer'")
+
+
+def test_what_a_controller_makes_has_the_wishes_of_its_owner() -> None:
+    """A Deployment gives its annotations to its ReplicaSets."""
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+    assert warnings(annotations={"min-cluster": "2"}, ownerReferences=[owner]) == []
+
+
+def test_place_and_what_if_warn_with_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("app.yaml").write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  annotations:\n"
+        "    customer: stadtwerke\n    min-cluster: '2'\n"
+    )
+    data = f"--data={paths.root() / 'testdata' / 'placement' / 'data.yaml'}"
+    for command, *options in ((place.command,), (what_if.command, "--price=eu-frankfurt=1")):
+        result = CliRunner().invoke(
+            command, [data, "-f", "app.yaml", *options], standalone_mode=False
+        )
+        assert (result.exception, result.return_value) == (None, 0)
+        assert [line for line in result.stderr.splitlines() if "warning: " in line] == [
+            "warning: app.yaml:7: Deployment default/web: metadata.annotations has 'min-cluster', "
+            "which is not read: did you mean min-clusters?"
+        ]

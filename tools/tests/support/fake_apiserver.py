@@ -27,6 +27,7 @@ class FakeApiServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.token = "first"
+        self.unserved = ""  # an API group that it does not have
         self.version = 100
         self.oldest = 0
         self.objects: dict[Key, Object] = {}
@@ -153,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._parts(),
             {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()},
         )
-        if not self._allowed():
+        if not (self._allowed() and self._serves()):
             return
         resource, namespace, name = parts
         if name:
@@ -187,6 +188,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") == f"Bearer {self.server.token}":
             return True
         self._json(401, {"message": "Unauthorized"})
+        return False
+
+    def _serves(self) -> bool:
+        if not self.server.unserved or f"/apis/{self.server.unserved}/" not in self.path:
+            return True
+        self._send(404, b"404 page not found\n", "text/plain; charset=utf-8")
         return False
 
     def _list(self, resource: str, namespace: str, query: dict[str, str]) -> None:
@@ -235,9 +242,11 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
 
     def _json(self, status: int, value: Object) -> None:
-        body = json.dumps(value, separators=(",", ":")).encode()
+        self._send(status, json.dumps(value, separators=(",", ":")).encode(), "application/json")
+
+    def _send(self, status: int, body: bytes, content_type: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -37,6 +37,25 @@ _jurisdictions := values.texts(_record.jurisdictions)
 _certifications := values.texts(object.get(_record, "certifications", []))
 
 # METADATA
+# description: Why there is no customer to decide by, in a clause; undefined if there is one.
+lack := "the workload names no customer" if {
+	not _is_named
+} else := "the customer is not known" if {
+	not _is_known
+} else := sprintf("the data of customer %s are not valid (%s)", [values.shown(name), values.listed(_invalid)]) if {
+	count(_invalid) > 0
+}
+
+# The places of the data from which nothing can be decided.
+_invalid := {sprintf("placement.customers.%s", [name])} if {
+	not is_object(_record)
+} else := {sprintf("placement.customers.%s.%s", [name, field]) | some field in (_fields - _valid)}
+
+_valid contains "jurisdictions" if _jurisdictions
+
+_valid contains "certifications" if _certifications
+
+# METADATA
 # description: Why the customer is not known, as sentences.
 problems contains problem if {
 	not _is_named

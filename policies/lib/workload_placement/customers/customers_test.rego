@@ -24,6 +24,7 @@ test_nobody_names_the_customer if {
 		answer.weights == {}
 		object.keys(answer.errors) == {"customer"}
 		startswith(concat("", answer.errors.customer), "the workload names no customer, and neither does namespace")
+		every sentence in answer.explanation { sentence == "the workload names no customer, so no cluster is allowed" }
 	}
 }
 
@@ -45,6 +46,28 @@ test_customers_with_wrong_data if {
 	answer := scenes.answer({"customer": "odd"}, object.union(scenes.world, {"customers": {"odd": {"jurisdictions": ["de"], "certifications": "pci"}}}))
 	answer.weights == {}
 	answer.errors == {"customer": {`the certifications of customer "odd" are no list of texts`}}
+}
+
+test_customers_with_wrong_data_are_explained_by_their_places if {
+	odd := "placement.customers.odd"
+	every record, places in {
+		{"jurisdictions": "de"}: [".jurisdictions"],
+		{"jurisdictions": null}: [".jurisdictions"],
+		{"jurisdictions": [1]}: [".jurisdictions"],
+		{}: [".jurisdictions"],
+		{"jurisdictions": ["de"], "certifications": "pci"}: [".certifications"],
+		{"jurisdictions": "de", "certifications": "pci"}: [".certifications", ".jurisdictions"],
+		"de": [""],
+		[]: [""],
+		false: [""],
+	} {
+		answer := scenes.answer({"customer": "odd"}, object.union(scenes.world, {"customers": {"odd": record}}))
+		listed := concat(", ", [sprintf("%s%s", [odd, place]) | some place in places])
+		every sentence in answer.explanation {
+			sentence == sprintf(`the data of customer "odd" are not valid (%s), so no cluster is allowed`, [listed])
+		}
+		count(answer.explanation) == count(scenes.world.clusters)
+	}
 }
 
 _problems(record) := answer.errors.customer if {

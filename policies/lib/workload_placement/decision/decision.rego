@@ -65,7 +65,7 @@ _by_sentence[sentence] contains name if some name, sentence in eligibility.exclu
 
 # METADATA
 # description: For each cluster `allowed`, or the rule that excludes it, in a sentence.
-explanation := {name: "the customer is not known, so no cluster is allowed" | some name, _ in world.clusters} if {
+explanation := {name: sprintf("%s, so no cluster is allowed", [customers.lack]) | some name, _ in world.clusters} if {
 	not customers.customer
 } else := object.union_n([
 	eligibility.excluded,

@@ -87,10 +87,24 @@ _has_choices if type_name(_choices) != ""
 
 _are_few if count(_choices) <= _most_clusters
 
+_are_of_the_right_shape if {
+	is_array(_choices)
+	every name in _choices { is_string(name) }
+}
+
+_are_of_the_right_shape if {
+	is_object(_choices)
+	every preference in _choices {
+		_has_weight(preference)
+		is_number(preference.weight)
+	}
+}
+
 _has_weight(preference) if object.keys(preference) == {"weight"}
 
 _repeated := {"clusters"} if {
 	is_array(_choices)
+	_are_of_the_right_shape
 	is_object(_preferences)
 	is_string(_written)
 	count(values.texts_in(_written, count(_choices) + 2)) > count(_choices) + 1
@@ -100,6 +114,7 @@ _repeated := {"clusters"} if {
 # `clusters`, each name, and `weight` for each name. One more text than that is enough to find the second one of two.
 _repeated := keys - _once if {
 	is_object(_choices)
+	_are_of_the_right_shape
 	is_string(_written)
 	texts := values.texts_in(_written, (2 * count(_choices)) + 2)
 	count(texts) > (2 * count(_choices)) + 1

@@ -54,6 +54,17 @@ test_weights_that_are_none if {
 	}
 }
 
+test_of_another_shape_no_cluster_is_said_to_be_named_twice if {
+	every choices in [
+		`{"paris": {"minReplicas": 1, "weight": 1}, "berlin": {"minReplicas": 1, "weight": 1}}`,
+		`{"paris": {"weight": "1"}, "berlin": {"weight": "1"}}`,
+		`[{"name": "paris", "weight": 2}]`,
+	] {
+		problem := scenes.refused(sprintf(`{"clusters": %s}`, [choices]))
+		not contains(problem, "twice")
+	}
+}
+
 test_clusters_named_twice if {
 	every preferences in [["paris", "berlin", "paris"], `{"clusters": ["paris", "paris"]}`] {
 		scenes.refused(preferences) == `it names a cluster twice: "paris"`

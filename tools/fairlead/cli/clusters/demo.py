@@ -57,6 +57,11 @@ def command(name: str, engine: str, federation: bool, keep: bool, output: str) -
             f"\nthe cluster runs on: export KUBECONFIG={cluster.kubeconfig}; `fairlead down --name "
             f"{name}` ends it"
         )
+    else:
+        out.note(
+            "\nthe cluster is removed: `fairlead up` starts one that stays, and "
+            "docs/first-ten-minutes.md goes on from there"
+        )
     if misplaced := library.misplaced(rows):
         raise FairleadError(f"outside their pool: {', '.join(misplaced)}")
 
@@ -75,7 +80,7 @@ def _draw(rows: list[dict[str, Any]], console: Console) -> None:
     refused = [row for row in rows if not row["allowed"]]
     out.rows(
         "Where each pod landed",
-        ("namespace", "pod", "pool", "node", "phase", "message"),
+        ("namespace", "pod", "pool", "node", "message"),
         admitted,
         {"node": "green"},
     )(console)

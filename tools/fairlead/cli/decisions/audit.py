@@ -13,7 +13,6 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.cli.decisions import grouped
 from fairlead.clusters import registry
-from fairlead.deployment import history_log
 
 
 @click.command()
@@ -38,8 +37,7 @@ def command(
     policies = options.load_policies(settings_file, policies_folder)
     cluster = registry.find(target)
     with out.progress() as progress:
-        earlier = history_log.earlier_settings(cluster.objects())
-        data = library.audit(cluster, policies, earlier=earlier, progress=progress)
+        data = library.audit(cluster, policies, progress=progress)
     out.emit(data, output, lambda console: _draw(data, console))
     return int(any(data["counts"][kind] for kind in library.VIOLATIONS))
 

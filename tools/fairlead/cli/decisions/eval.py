@@ -120,6 +120,11 @@ def command(
         exclude=exclude,
         kinds=cluster.objects().kinds() if cluster else (),
     )
+    for pattern in inputs.unfit:
+        out.warning(
+            f"nothing fits --exclude {pattern!r}: write a path below a folder that is given, from "
+            "there or from the working directory, or a name"
+        )
     webhooks = asked.foreseen(cluster, policies) if cluster else asked.rendered(policies)
     if is_gate:
         if fairlead_yaml.find(settings_file) is None:

@@ -101,7 +101,8 @@ def grant(
 
     You need the right to bind the role. Without --namespace, the role holds in the whole cluster.
 
-    Exit code: 1 if it is clear at once that it gives no access.
+    Exit code: 1 if it is clear at once that it gives no access. The transient binding is
+    then deleted again.
     """
     if bool(clusterrole) == bool(role):
         raise UsageError("give one role: --clusterrole NAME, or --role NAME with --namespace")
@@ -123,7 +124,13 @@ def grant(
     settled, failure = requests.settled(objects, request.key)
     _emit(settled or line, output)
     if failure:
-        raise FairleadError(f"{binding} gives no access: {failure}")
+        try:
+            requests.revoke(objects, request.key)
+        except FairleadError as error:
+            raise FairleadError(
+                f"{binding} gives no access: {failure}; it could not be deleted again: {error}"
+            ) from error
+        raise FairleadError(f"{binding} gives no access, and is deleted again: {failure}")
     if settled is None:
         out.note("no controller has decided about it yet: `fairlead status` says whether one works")
 
@@ -262,7 +269,7 @@ def _subjects(
 
 def _time(text: str | None) -> datetime:
     if text is None:
-        return datetime.now(UTC)
+        return datetime.now(UTC).replace(microsecond=0)
     try:
         return instants.written(text)
     except (ValueError, OverflowError) as error:

@@ -65,7 +65,7 @@ def command(
     host = execution.host()
     with out.progress() as progress:
         inputs = (
-            _in_host(host, execution.selector, progress)
+            _in_host(host, execution, progress)
             if host
             else decisions.read(paths, data_sources, progress=progress)
         )
@@ -96,11 +96,15 @@ def _emit_annotated(result: Result) -> None:
     place_reports.emit_errors(result)
 
 
-def _in_host(host: Host, selector: str | None, progress: Progress) -> decisions.Inputs:
+def _in_host(
+    host: Host, execution: place_options.Execution, progress: Progress
+) -> decisions.Inputs:
     """What the host cluster has now. Raises UsageError."""
     from fairlead.placement import host_inputs
 
-    with host_inputs.followed(host, selector) as inputs:
+    with host_inputs.followed(
+        host, execution.selector, applies=execution.applied, progress=progress
+    ) as inputs:
         return inputs.read(progress)
 
 

@@ -49,8 +49,13 @@ def run(
 
     with ExitStack() as stack:
         host = execution.host()
+        progress = out.quiet()
         source = (
-            stack.enter_context(host_inputs.followed(host, execution.selector))
+            stack.enter_context(
+                host_inputs.followed(
+                    host, execution.selector, applies=execution.applied, progress=progress
+                )
+            )
             if host
             else FileInputs(paths, data_sources)
         )
@@ -58,7 +63,7 @@ def run(
             source,
             folder=folder,
             moves_volumes=execution.moves_volumes,
-            progress=out.quiet(),
+            progress=progress,
         )
         printed = _Printed()
         notes: set[str] = set()

@@ -47,6 +47,7 @@ _review := {
 	"apiVersion": "admission.k8s.io/v1",
 	"kind": "AdmissionReview",
 	"request": _request,
+	"finalState": true,
 	"parameters": input.parameters,
 }
 

@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 _CLOSE = {"Connection": "close"}
 
 _STARTING = (
-    "the server in Python has no policies yet: retry in a second. If this lasts, `fairlead status` "
-    "says why"
+    "the server in Python is starting: retry in a second. If this lasts, `fairlead status` says why"
 )
-_FIRST = 10.0
-"""Seconds for which a new worker waits for its policies. It then refuses requests until it has
-them."""
+_FIRST = 2.0
+"""Seconds for which a new worker waits for its policies, before it takes connections. It then tells
+who asks that it is starting: an API server that waits itself only says `context deadline exceeded`.
+"""
 
 
 @dataclass
