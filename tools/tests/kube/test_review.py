@@ -193,9 +193,10 @@ def test_items_of_a_json_list_have_lines_too(tmp_path: Path) -> None:
     assert [document.line(()) for document in manifest_files.read([path]).all_readable()] == [5, 9]
 
 
-def test_a_kind_with_items_that_is_no_list_is_one_object(tmp_path: Path) -> None:
-    manifest = {"apiVersion": "example.com/v1", "kind": "Menu", "items": [{"name": "soup"}]}
-    assert read(tmp_path, json.dumps(manifest)) == [manifest]
+def test_whatever_has_items_is_a_list_as_it_is_for_kubectl(tmp_path: Path) -> None:
+    common = {"apiVersion": "example.com/v1", "kind": "Menu"}
+    manifest = {**common, "items": [{"metadata": {"name": "soup"}}]}
+    assert read(tmp_path, json.dumps(manifest)) == [{**common, "metadata": {"name": "soup"}}]
 
 
 def test_the_objects_of_a_folder_are_read_in_the_order_of_their_paths(tmp_path: Path) -> None:
