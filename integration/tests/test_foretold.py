@@ -219,11 +219,14 @@ def said_by_diff(before: Outcome, now: Outcome) -> set[str | None]:
     return {diff.TOLD if before.warnings != now.warnings else None}
 
 
-def wrong(world: World, said: Mapping[Key, str], right: Mapping[Key, set[str | None]]) -> list[str]:
+def wrong(
+    said: Mapping[Key, str],
+    right: Mapping[Key, set[str | None]],
+    *outcomes: Mapping[Key, Outcome],
+) -> list[str]:
     return [
-        f"{at} ({world.subjects[at].reviews[-1]['request']['object'].get('spec')}): "
-        f"{said.get(at)}, but right is {right[at]}"
-        for at in world.subjects
+        f"{at}: {said.get(at)}, but right is {right[at]}: {[each[at] for each in outcomes]}"
+        for at in right
         if said.get(at) not in right[at]
     ]
 
@@ -253,14 +256,11 @@ def check(world: World, all_settings: Iterable[Settings]) -> set[str]:
         differences = compared(world, policies) if before else {}
         now = happens(world, policies)
         besides = not_asked_today(policies, deployed)
-        of_these = wrong(
-            world,
-            findings,
-            {at: said_by_audit(world.plain[at], now[at]) | besides for at in now},
-        )
+        right = {at: said_by_audit(world.plain[at], now[at]) | besides for at in now}
+        of_these = wrong(findings, right, world.plain, now)
         if before:
             changes = {at: said_by_diff(before[at], now[at]) for at in now}
-            of_these += wrong(world, differences, changes)
+            of_these += wrong(differences, changes, before, now)
         if of_these:
             errors.append((settings.deployed_document(), of_these))
         heard |= {*findings.values(), *differences.values()}
