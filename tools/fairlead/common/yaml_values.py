@@ -51,6 +51,7 @@ _WHOLE = [
     )
 ]
 _DECIMAL = re.compile(r"[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?", re.A)
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)_(?=\d)", re.A)
 _TIMESTAMP = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?(?:Z|[-+]\d\d:\d\d)"
     r"| \d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?)?",
@@ -297,11 +298,9 @@ def _plain(text: str) -> Any:
     """The value of a text without quotes. Times, dates and `=` are text."""
     if text in _WORDS:
         return _WORDS[text]
-    if text[0] == ".":
-        return _decimal(text)
-    if text[0] not in "+-0123456789":
+    if text[0] not in ".+-0123456789":
         return text
-    digits = text.replace("_", "")
+    digits = _BETWEEN_DIGITS.sub("", text) if text[0] == "." else text.replace("_", "")
     for pattern, base in _WHOLE:
         if match := pattern.fullmatch(digits):
             number = int("".join(match.groups()), base)
