@@ -13,6 +13,7 @@ from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.placement import cached_urls
+from fairlead.placement.manifest_kinds import mapping
 
 _ANSWER = Path("the answer")
 """How messages name what came by a URL, which stands before."""
@@ -60,6 +61,7 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
             name = str(document.path)
         _warn(document, name, progress)
         merged = _merged(merged, document.value)
+    _warn_of_strangers(merged, progress)
     return merged
 
 
@@ -69,6 +71,28 @@ def check(document: yaml_files.Document, name: str, progress: Progress) -> None:
     """
     _require_sound(document)
     _warn(document, name, progress)
+    _warn_of_strangers(document.value, progress)
+
+
+def _warn_of_strangers(data: Mapping[str, Any], progress: Progress) -> None:
+    """Warn of transfers and applications of clusters that are not among the clusters."""
+    placement = mapping(data.get("placement"))
+    clusters = mapping(placement.get("clusters"))
+    named: dict[str, list[str]] = {}
+    for source, prices in mapping(placement.get("transfer")).items():
+        for name in (source, *mapping(prices)):
+            named.setdefault(name, []).append(f"placement.transfer.{source}")
+    for key, application in mapping(placement.get("applications")).items():
+        running = mapping(application).get("clusters")
+        for name in running if isinstance(running, list | Mapping) else ():
+            named.setdefault(str(name), []).append(f"placement.applications.{key}.clusters")
+    for name, (first, *further) in named.items():
+        if name in clusters or not clusters:
+            continue
+        more = f" (and {len(further)} more)" if further else ""
+        meant = difflib.get_close_matches(name, clusters, 1, _SIMILAR)
+        remedy = f"did you mean {meant[0]!r}?" if meant else "add it there, or remove it here"
+        progress.warn(f"{first}{more} has {name!r}, which is not in placement.clusters: {remedy}")
 
 
 def _warn(document: yaml_files.Document, name: str, progress: Progress) -> None:

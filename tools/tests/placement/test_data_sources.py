@@ -92,6 +92,28 @@ def test_keys_that_are_not_read_are_warnings(tmp_path: Path) -> None:
     ]
 
 
+def test_clusters_that_are_not_there_are_warnings(tmp_path: Path, data: str) -> None:
+    strangers = {
+        "transfer": {"eu": {"us": 1, "uk": 1}, "ue": {"eu": 1}},
+        "applications": {
+            "shop/web": {"clusters": ["us"]},
+            "shop/db": {"clusters": {"west-eu-1": {}}},
+        },
+    }
+    file = tmp_path / "further.yaml"
+    file.write_text(json.dumps({"placement": strangers}))
+    (tmp_path / "us.yaml").write_text("placement: {clusters: {us: {}, west-eu-2: {}}}")
+    _, warnings = read(data, str(file), str(tmp_path / "us.yaml"))
+    assert warnings == [
+        "placement.transfer.eu has 'uk', which is not in placement.clusters: add it there, or "
+        "remove it here",
+        "placement.transfer.ue has 'ue', which is not in placement.clusters: add it there, or "
+        "remove it here",
+        "placement.applications.shop/db.clusters has 'west-eu-1', which is not in "
+        "placement.clusters: did you mean 'west-eu-2'?",
+    ]
+
+
 REQUIREMENTS = """\
 placement:
   clusters:

@@ -58,6 +58,27 @@ problems[name] contains problem if {
 	key in object.keys(cluster)
 }
 
+# Neither would a capacity or a price of a resource that no pod can request.
+problems[name] contains problem if {
+	some field in {"capacity", "price"}
+	some resource in union({object.keys(cluster[field]) | some cluster in _at_home; is_object(cluster[field])})
+	not _is_resource(resource)
+	problem := sprintf(
+		"has a %s of %s, which no pod can request: write %s, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu",
+		[field, values.shown(resource), values.listed(_resources)],
+	)
+	some name, cluster in _at_home
+	resource in object.keys(cluster[field])
+}
+
+_is_resource(name) if name in _resources
+
+_is_resource(name) if contains(name, "/")
+
+_is_resource(name) if startswith(name, "hugepages-")
+
+_resources := {"cpu", "ephemeral-storage", "memory", "pods", "storage"}
+
 _read := {"capacity", "certifications", "cordoned", "jurisdiction", "labels", "location", "price", "region", "taints"}
 
 _unquoted_jurisdictions := {name: text |

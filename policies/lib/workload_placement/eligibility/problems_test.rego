@@ -46,6 +46,9 @@ test_clusters_with_wrong_data if {
 		`has the key "cordon", which is not read: did you mean cordoned?`: [object.union(_sound, {"cordon": true})],
 		`has the key "nodeTaints", which is not read: did you mean taints?`: [object.union(_sound, {"nodeTaints": []})],
 		`has the key "Capacity", which is not read: did you mean capacity?`: [object.union(_sound, {"Capacity": {"cpu": "8"}})],
+		_no_resource("capacity", "CPU"): [object.union(_sound, {"capacity": {"CPU": "8"}})],
+		_no_resource("capacity", "mem"): [object.union(_sound, {"capacity": {"cpu": "8", "mem": "1Gi"}})],
+		_no_resource("price", "mem"): [object.union(_sound, {"price": {"mem": 1}})],
 		"has the jurisdiction false, as YAML reads no and off: quote it": [object.union(_sound, {"jurisdiction": false})],
 		"has the jurisdiction true, as YAML reads yes and on: quote it": [object.union(_sound, {"jurisdiction": true})],
 		"has the jurisdiction the number 49: quote it": [object.union(_sound, {"jurisdiction": 49})],
@@ -66,6 +69,17 @@ test_clusters_with_wrong_data if {
 	} {
 		every changes in values { _is_wrong(changes, problem) }
 	}
+}
+
+_no_resource(field, name) := sprintf(
+	"has a %s of %q, which no pod can request: write cpu, ephemeral-storage, memory, pods, storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu",
+	[field, name],
+)
+
+test_resources_of_all_kinds_have_a_capacity_and_a_price if {
+	names := ["cpu", "memory", "storage", "ephemeral-storage", "pods", "hugepages-2Mi", "nvidia.com/gpu"]
+	changes := object.union(_sound, {"capacity": {name: "1Ti" | some name in names}, "price": {name: 0 | some name in names}})
+	scenes.answer({"customer": "plain"}, scenes.with_cluster("berlin", changes)).errors == {}
 }
 
 test_wrong_data_of_other_clusters_are_not_read if {
