@@ -24,6 +24,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 OTHER = "no Kubernetes object"
 ENCRYPTED = "encrypted by SOPS"
 TEMPLATE = "Helm template"
+UNUSED = "Component that no kustomization uses"
 
 # Far above what any API server stores, far below what recursion here takes.
 _DEEPEST = 100
@@ -38,8 +39,8 @@ class Reading:
     """What was read: the objects, what is wrong with others, and what is not an object.
 
     `unreadable` are documents and files that kubectl would not read, either. `skipped` has what
-    stands in folders and is not meant for kubectl: the file, and OTHER, ENCRYPTED or TEMPLATE.
-    `unfit` are the patterns to exclude that nothing in the folders fits.
+    stands in folders and is not meant for kubectl: the file, and OTHER, ENCRYPTED, TEMPLATE or
+    UNUSED. `unfit` are the patterns to exclude that nothing in the folders fits.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -138,6 +139,11 @@ def _built(
         for each in by_file.values()
         for path in (each.named - each.resources if each.file in failed else each.named)
     }
+    reading.skipped += [
+        (each.file, UNUSED)
+        for each in by_file.values()
+        if each.component and each.folder.resolve() not in inputs
+    ]
     return built, inputs
 
 

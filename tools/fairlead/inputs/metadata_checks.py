@@ -1,5 +1,5 @@
 """Finds what no API server accepts in the metadata of an object and of the pods that it makes, and
-in the object's apiVersion and kind."""
+in the object's apiVersion and kind; and variables in nodeSelectors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _NAMES = ("name", "generateName", "namespace")
 
 
 def problem(document: Document) -> InputError | None:
-    """What is wrong with the kind, or the first name, label or annotation. Kinds and names are
-    searched for variables alone: what else they may hold depends on the kind.
+    """What is wrong with the kind, or the first name, label, annotation or nodeSelector. Kinds,
+    names and nodeSelectors are searched for variables alone: what else they may hold depends on the
+    kind, or is for policies to say.
     """
     for key in _TYPE:
         try:
@@ -49,22 +50,29 @@ def of_variable(text: str) -> str:
 
 
 def _places(manifest: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Where there is metadata."""
+    """Where there is metadata, or the spec of pods."""
     yield ("metadata",)
     group, _, version = str(manifest.get("apiVersion")).rpartition("/")
-    template = pod_templates.TEMPLATES.get((group, str(manifest.get("kind"))))
+    kind = str(manifest.get("kind"))
+    template = pod_templates.TEMPLATES.get((group, kind))
     if template and version == "v1":
         yield (*template, "metadata")
+        yield (*template, "spec")
+    elif (group, kind) == ("", "Pod"):
+        yield ("spec",)
 
 
 def _values(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The names, labels and annotations of the metadata at this place, each with its keys."""
+    """The names, labels and annotations of the metadata at this place, or the nodeSelector of the
+    spec there, each with its keys.
+    """
     for key in place:
         value = value.get(key) if isinstance(value, dict) else None
-    metadata = value if isinstance(value, dict) else {}
-    yield from (((key,), metadata.get(key, "")) for key in _NAMES)
-    for field in ("labels", "annotations"):
-        texts = metadata.get(field)
+    part = value if isinstance(value, dict) else {}
+    is_spec = place[-1] == "spec"
+    yield from (((key,), part.get(key, "")) for key in _NAMES if not is_spec)
+    for field in ("nodeSelector",) if is_spec else ("labels", "annotations"):
+        texts = part.get(field)
         if isinstance(texts, dict):
             yield from (((field, key), text) for key, text in texts.items())
 
@@ -72,7 +80,7 @@ def _values(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 def _check(location: tuple[str, ...], value: Any) -> None:
     """Raises ValueError. API servers read null as an empty text."""
     field, *keys = location
-    if field in _NAMES:
+    if field in _NAMES or field == "nodeSelector":
         of_variable(str(value))
     elif field == "labels":
         labels.check_key(keys[0])

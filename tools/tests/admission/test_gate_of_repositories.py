@@ -192,6 +192,22 @@ def test_a_label_that_no_api_server_takes_refuses_its_object(
     assert result.return_value == 1
 
 
+@pytest.mark.parametrize("kind", ["Pod", "Deployment"])
+def test_a_variable_in_a_node_selector_refuses_its_object(repository: Path, kind: str) -> None:
+    spec = "nodeSelector: {agentpool: '${POOL}'}, containers: [{name: c, image: i}]"
+    spec = spec if kind == "Pod" else f"template: {{spec: {{{spec}}}}}"
+    version = "v1" if kind == "Pod" else "apps/v1"
+    (repository / "app.yaml").write_text(
+        f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: web, namespace: shop}}\n"
+        f"spec: {{{spec}}}\n"
+    )
+    path = "spec.nodeSelector" if kind == "Pod" else "spec.template.spec.nodeSelector"
+    assert gate(repository, POOL).stdout.startswith(
+        f"repo/app.yaml:1: refused: {kind} shop/web: an API server does not accept it: {path}: "
+        "'${POOL}' is a variable: name the manifests with its value"
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("kind", "${KIND}"), ("kind", "'{{ kind }}'"), ("apiVersion", "${GROUP}/v1")]
 )

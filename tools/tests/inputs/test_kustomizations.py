@@ -160,14 +160,21 @@ def test_a_kustomization_of_flux_is_an_object(tmp_path: Path) -> None:
     assert document.value["metadata"]["name"] == "apps"
 
 
-def test_a_component_is_built_where_it_is_named_alone(repository: Path) -> None:
+def test_a_component_is_built_where_it_is_named_and_told_where_it_is_not(repository: Path) -> None:
     (repository / "parts").mkdir()
     (repository / "parts" / "kustomization.yaml").write_text(
         "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [x.yaml]\n"
     )
     (repository / "parts" / "x.yaml").write_text(SERVICE)
-    kinds = [document.value["kind"] for document in manifest_files.read([repository]).documents]
-    assert kinds == ["Deployment"]
+    reading = manifest_files.read([repository])
+    assert [document.value["kind"] for document in reading.documents] == ["Deployment"]
+    file = repository / "parts" / "kustomization.yaml"
+    assert reading.skipped == [(file, manifest_files.UNUSED)]
+    with (repository / "overlays" / "kustomization.yaml").open("a") as stream:
+        stream.write("components: [../parts]\n")
+    reading = manifest_files.read([repository])
+    kinds = {document.value["kind"] for document in reading.documents}
+    assert (kinds, reading.skipped) == ({"Deployment", "Service"}, [])
 
 
 @pytest.mark.parametrize("text", ["a: [", "- a\n", "a: 1\n---\nb: 2\n"])

@@ -21,6 +21,7 @@ _SKIPPED = {
     manifest_files.OTHER: "no Kubernetes objects",
     manifest_files.ENCRYPTED: "encrypted by SOPS",
     manifest_files.TEMPLATE: "Helm templates",
+    manifest_files.UNUSED: "Components that no kustomization uses",
 }
 
 
