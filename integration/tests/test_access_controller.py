@@ -307,6 +307,7 @@ def test_a_grant_that_gives_nothing_leaves_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "SETTLED", DEADLINE)  # the command does not wait that long
+    world.cluster.objects().delete(f"{RBAC}/v1", "ClusterRole", "missing")
     arguments = ["grant", "in-vain", "-n", NAMESPACE, "--name", world.cluster.name]
     arguments += ["--clusterrole", "missing", "--user", "carol", "--for", "2h"]
     for _ in range(2):  # so it can be given again when its cause is mended

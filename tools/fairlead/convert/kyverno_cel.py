@@ -207,7 +207,9 @@ def _validate(
         is_own = document.value["kind"].startswith("Namespaced")
         names = [policy.metadata.namespace or "default"] if is_own else []
         selector = namespaces(names, spec.match_constraints.namespace_selector)
-        return [Scope(kinds, selector, Exempt())]
+        rules = spec.match_constraints.resource_rules
+        only_new = not any({"UPDATE", "*"} & {*rule.operations} for rule in rules)
+        return [Scope(kinds, selector, Exempt(), only_new=only_new)]
 
     mode = _mode(spec.validation_actions)
     kyverno_validation.take_over(

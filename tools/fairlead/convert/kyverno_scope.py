@@ -84,11 +84,14 @@ class Match(Lenient):
 
 @dataclass(frozen=True)
 class Scope:
-    """The objects of these kinds in these namespaces, but for whom the instance exempts."""
+    """The objects of these kinds in these namespaces, but for whom the instance exempts: all, or
+    those that are `only_new`.
+    """
 
     kinds: Kinds
     namespaces: Selector
     exempt: Exempt
+    only_new: bool = False
 
 
 def without(fields: Sequence[str], of: str) -> str:
@@ -232,7 +235,15 @@ def scopes_of(
         else:
             same.append(each)
     return [
-        Scope(kinds_of(Match(any=members), metadata.annotations), selector, exempt)
+        Scope(
+            kinds_of(Match(any=members), metadata.annotations),
+            selector,
+            exempt,
+            only_new=all(
+                each.resources.operations and "UPDATE" not in each.resources.operations
+                for each in members
+            ),
+        )
         for selector, members in by_namespaces
     ]
 

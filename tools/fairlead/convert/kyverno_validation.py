@@ -15,6 +15,8 @@ from fairlead.convert.kyverno_scope import Scope
 from fairlead.convert.parameters import Kinds
 from fairlead.convert.targets import Untakable
 
+_UPDATES = "an instance of an intent judges updates, too, where Kyverno judges new objects alone"
+
 
 @dataclass
 class Asked:
@@ -85,6 +87,7 @@ def take_over(
             groups.append(group)
     findings.leave_out(policy.origin, *asked.left_out)
     for scope in scopes() if groups else ():
+        findings.differ([_UPDATES] if scope.only_new else [])
         for group in groups:
             _add(policy, group, scope, findings)
 

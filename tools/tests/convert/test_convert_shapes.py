@@ -45,6 +45,49 @@ def test_there_are_sixty_shapes() -> None:
     assert len({shape["name"] for shape in SHAPES}) == len(SHAPES) >= 60
 
 
+def of_kyverno(operations: list[str]) -> dict[str, Any]:
+    match = {"any": [{"resources": {"kinds": ["Namespace"], "operations": operations}}]}
+    validate = {"pattern": {"metadata": {"labels": {"team": "?*"}}}}
+    return {
+        "apiVersion": "kyverno.io/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": "p"},
+        "spec": {"rules": [{"name": "r", "match": match, "validate": validate}]},
+    }
+
+
+def of_kyverno_in_cel(operations: list[str]) -> dict[str, Any]:
+    namespaces = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"]}
+    return {
+        "apiVersion": "policies.kyverno.io/v1",
+        "kind": "ValidatingPolicy",
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{**namespaces, "operations": operations}]},
+            "validations": [{"expression": "object.metadata.?labels.?team.orValue('') != ''"}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_told"),
+    [
+        (of_kyverno(["CREATE"]), True),
+        (of_kyverno(["CREATE", "UPDATE"]), False),
+        (of_kyverno([]), False),
+        (of_kyverno_in_cel(["CREATE"]), True),
+        (of_kyverno_in_cel(["CREATE", "UPDATE"]), False),
+        (of_kyverno_in_cel(["*"]), False),
+    ],
+)
+def test_that_updates_are_judged_too_is_told(
+    tmp_path: Path, policy: dict[str, Any], is_told: bool
+) -> None:
+    result = converted(tmp_path, policy)
+    assert result.settings["intents"]
+    assert any("judges updates, too" in text for text in result.differences) == is_told
+
+
 def template(rego: str, kind: str = "K8sRequiredLabels") -> dict[str, Any]:
     return {
         "apiVersion": "templates.gatekeeper.sh/v1",
