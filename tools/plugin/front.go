@@ -45,6 +45,9 @@ const (
 	trustedWithin = 2 * time.Minute
 	// The time for a client to read an answer.
 	answerWithin = 10 * time.Second
+	// The late answers to probes in a row after which OPA is not Ready, as for the readinessProbe of its pod: after fewer,
+	// the Service still routes to it.
+	lateProbes = 2
 )
 
 const (
@@ -82,6 +85,7 @@ type front struct {
 	keep  func(bool)
 	mutex sync.Mutex
 	keeps bool
+	late  int // late answers to probes in a row
 
 	plain, large, inHand, rest, policies *queue
 }
@@ -95,10 +99,18 @@ func newFront(decide decide, api *api, sidecar *sidecar, largest int64, keep fun
 	}
 }
 
-// ready records whether OPA is Ready, by its answer to a probe.
-func (f *front) ready(isReady bool) {
+// ready records whether OPA is Ready, by its answer to a probe; isLate says that the client has not waited for it.
+//
+// A client that writes to its connection while that is closed gets no answer, so that one late answer of a busy machine
+// is no reason to close any.
+func (f *front) ready(isReady, isLate bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
+	if isReady || !isLate {
+		f.late = 0
+	} else if f.late++; f.late < lateProbes {
+		return
+	}
 	if f.keeps != isReady {
 		f.keeps = isReady
 		f.keep(isReady)
@@ -344,7 +356,7 @@ func (f *front) hand(w http.ResponseWriter, r *http.Request, within time.Duratio
 	}
 	probed := &answer{}
 	f.api.ServeHTTP(probed, r)
-	f.ready(probed.status == http.StatusOK)
+	f.ready(probed.status == http.StatusOK, r.Context().Err() != nil)
 	probed.write(w)
 }
 

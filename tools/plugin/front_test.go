@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,5 +78,23 @@ func TestOnlyAQuestionForADocumentIsAskedWithoutItsBodyFirst(t *testing.T) {
 		if got := asksForDocument(request); got != row.want {
 			t.Errorf("%s %s: %v", row.method, row.target, got)
 		}
+	}
+}
+
+func TestConnectionsStayAfterOneLateAnswerToAProbe(t *testing.T) {
+	var kept []bool
+	f := newFront(always("{}"), nil, nil, 1<<20, func(keeps bool) { kept = append(kept, keeps) })
+	const ready, late = true, true
+	for _, probe := range [][2]bool{{ready, !late}, {!ready, late}, {ready, late}, {!ready, late}} {
+		f.ready(probe[0], probe[1])
+	}
+	if len(kept) != 0 {
+		t.Errorf("after single late answers: %v", kept)
+	}
+	f.ready(!ready, late)
+	f.ready(ready, !late)
+	f.ready(!ready, !late)
+	if want := []bool{false, true, false}; !slices.Equal(kept, want) {
+		t.Errorf("%v, not %v", kept, want)
 	}
 }
