@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.common import paths, yaml_files
+from fairlead.common import paths, texts, yaml_files
 from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.placement import cached_urls
@@ -31,6 +31,8 @@ _UNREAD = "has the key {!r}, which is not read: write it below labels, if it is 
 _SHORTEST, _LETTERS = 4, 2
 """The letters of the shortest key that stands for a longer one, such as `cert`, and how many more
 or less another one has."""
+_NAMED = 5
+"""The most unknown clusters that a warning names: prices may be those of all regions."""
 _READ_BY_YAML = {
     "false": "false, such as an unquoted no",
     "null": "null",
@@ -61,7 +63,7 @@ def read(sources: Sequence[str], progress: Progress) -> dict[str, Any]:
             name = str(document.path)
         _warn(document, name, progress)
         merged = _merged(merged, document.value)
-    _warn_of_strangers(merged, progress)
+    _warn_of_unknown_clusters(merged, progress)
     return merged
 
 
@@ -71,28 +73,29 @@ def check(document: yaml_files.Document, name: str, progress: Progress) -> None:
     """
     _require_sound(document)
     _warn(document, name, progress)
-    _warn_of_strangers(document.value, progress)
+    _warn_of_unknown_clusters(document.value, progress)
 
 
-def _warn_of_strangers(data: Mapping[str, Any], progress: Progress) -> None:
+def _warn_of_unknown_clusters(data: Mapping[str, Any], progress: Progress) -> None:
     """Warn of transfers and applications of clusters that are not among the clusters."""
     placement = mapping(data.get("placement"))
     clusters = mapping(placement.get("clusters"))
-    named: dict[str, list[str]] = {}
-    for source, prices in mapping(placement.get("transfer")).items():
-        for name in (source, *mapping(prices)):
-            named.setdefault(name, []).append(f"placement.transfer.{source}")
-    for key, application in mapping(placement.get("applications")).items():
-        running = mapping(application).get("clusters")
-        for name in running if isinstance(running, list | Mapping) else ():
-            named.setdefault(str(name), []).append(f"placement.applications.{key}.clusters")
-    for name, (first, *further) in named.items():
-        if name in clusters or not clusters:
-            continue
-        more = f" (and {len(further)} more)" if further else ""
-        meant = difflib.get_close_matches(name, clusters, 1, _SIMILAR)
-        remedy = f"did you mean {meant[0]!r}?" if meant else "add it there, or remove it here"
-        progress.warn(f"{first}{more} has {name!r}, which is not in placement.clusters: {remedy}")
+    transfer = mapping(placement.get("transfer"))
+    running = [
+        mapping(each).get("clusters") for each in mapping(placement.get("applications")).values()
+    ]
+    named = {
+        "transfer": [*transfer, *(name for each in transfer.values() for name in mapping(each))],
+        "applications": [
+            str(name) for each in running if isinstance(each, list | Mapping) for name in each
+        ],
+    }
+    for field, names in named.items() if clusters else ():
+        if unknown := [name for name in dict.fromkeys(names) if name not in clusters]:
+            progress.warn(
+                f"placement.{field} has clusters that placement.clusters does not have: "
+                f"{texts.first(unknown, _NAMED)}"
+            )
 
 
 def _warn(document: yaml_files.Document, name: str, progress: Progress) -> None:
