@@ -229,7 +229,12 @@ class _Reader:
             self._asked(validation, kinds),
             kinds,
             lambda: kyverno_scope.scopes_of(
-                metadata, kind, rule.match, rule.exclude, self._conditions()
+                metadata,
+                kind,
+                rule.match,
+                rule.exclude,
+                self._conditions(),
+                only_new=bool(kyverno_scope.preconditions(rule.preconditions, "UPDATE")),
             ),
             self.findings,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fairlead.convert.findings import Named, Target
@@ -103,18 +104,19 @@ def without(fields: Sequence[str], of: str) -> str:
     )
 
 
-def preconditions(value: Any) -> list[str]:
-    """The field with preconditions, unless they hold for every new object."""
+def preconditions(value: Any, operation: str = "CREATE") -> list[str]:
+    """The field with preconditions, unless they hold for every object of this operation."""
     if isinstance(value, list):
         value = {"all": value}
     either, every = (value.get("any"), value.get("all")) if isinstance(value, dict) else (None, [0])
-    holds = not either or (isinstance(either, list) and any(map(_holds, either)))
-    hold = not every or (isinstance(every, list) and all(map(_holds, every)))
+    passes = partial(_passes, operation=operation)
+    holds = not either or (isinstance(either, list) and any(map(passes, either)))
+    hold = not every or (isinstance(every, list) and all(map(passes, every)))
     return ["preconditions"] if value and not (holds and hold) else []
 
 
-def _holds(condition: Any) -> bool:
-    """Whether a condition is about the operation, and lets objects be created."""
+def _passes(condition: Any, operation: str) -> bool:
+    """Whether a condition is about the operation, and lets this one pass."""
     if not isinstance(condition, dict) or not _OPERATION.fullmatch(str(condition.get("key"))):
         return False
     value = condition.get("value")
@@ -122,7 +124,7 @@ def _holds(condition: Any) -> bool:
     operator = str(condition.get("operator", "")).lower()
     positive = operator in ("equals", "equal", "in", "anyin", "allin")
     negative = operator in ("notequals", "notequal", "notin", "anynotin", "allnotin")
-    return ("CREATE" in values and positive) or ("CREATE" not in values and negative)
+    return (operation in values and positive) or (operation not in values and negative)
 
 
 def check_pods(kinds: Kinds) -> None:
@@ -213,10 +215,16 @@ def _pair(name: str) -> tuple[str, str]:
 
 
 def scopes_of(
-    metadata: Metadata, kind: str, match: Match, exclude: Match | None, conditions: Sequence[str]
+    metadata: Metadata,
+    kind: str,
+    match: Match,
+    exclude: Match | None,
+    conditions: Sequence[str],
+    *,
+    only_new: bool,
 ) -> list[Scope]:
     """The objects that a rule of a policy of this kind validates, if it has none of these
-    `conditions`. Raises Untakable.
+    `conditions`; they are new ones by `only_new` or by the operations. Raises Untakable.
     """
     filters = match.filters()
     exempt = _checked(filters, exclude, conditions, "objects")
@@ -239,7 +247,8 @@ def scopes_of(
             kinds_of(Match(any=members), metadata.annotations),
             selector,
             exempt,
-            only_new=all(
+            only_new=only_new
+            or all(
                 each.resources.operations and "UPDATE" not in each.resources.operations
                 for each in members
             ),

@@ -45,15 +45,29 @@ def test_there_are_sixty_shapes() -> None:
     assert len({shape["name"] for shape in SHAPES}) == len(SHAPES) >= 60
 
 
-def of_kyverno(operations: list[str]) -> dict[str, Any]:
+def of_kyverno(operations: list[str], *preconditions: Any) -> dict[str, Any]:
     match = {"any": [{"resources": {"kinds": ["Namespace"], "operations": operations}}]}
     validate = {"pattern": {"metadata": {"labels": {"team": "?*"}}}}
     return {
         "apiVersion": "kyverno.io/v1",
         "kind": "ClusterPolicy",
         "metadata": {"name": "p"},
-        "spec": {"rules": [{"name": "r", "match": match, "validate": validate}]},
+        "spec": {
+            "rules": [
+                {
+                    "name": "r",
+                    "match": match,
+                    "preconditions": {"all": [*preconditions]},
+                    "validate": validate,
+                }
+            ]
+        },
     }
+
+
+def about_operation(operator: str, *values: str) -> dict[str, Any]:
+    key = "{{ request.operation || 'BACKGROUND' }}"
+    return {"key": key, "operator": operator, "value": [*values]}
 
 
 def of_kyverno_in_cel(operations: list[str]) -> dict[str, Any]:
@@ -75,6 +89,10 @@ def of_kyverno_in_cel(operations: list[str]) -> dict[str, Any]:
         (of_kyverno(["CREATE"]), True),
         (of_kyverno(["CREATE", "UPDATE"]), False),
         (of_kyverno([]), False),
+        (of_kyverno([], about_operation("AnyIn", "CREATE")), True),
+        (of_kyverno([], about_operation("AnyNotIn", "UPDATE", "DELETE")), True),
+        (of_kyverno([], about_operation("AnyIn", "CREATE", "UPDATE")), False),
+        (of_kyverno([], about_operation("AnyNotIn", "DELETE")), False),
         (of_kyverno_in_cel(["CREATE"]), True),
         (of_kyverno_in_cel(["CREATE", "UPDATE"]), False),
         (of_kyverno_in_cel(["*"]), False),
