@@ -114,13 +114,13 @@ def world() -> Iterator[World]:
         kinds = further_kinds(instance for each in policies for instance in each.active)
         subjects = {key(each): each for each in Inventory(cluster, QUIET, kinds).subjects}
         plain = {at: outcome(api, each) for at, each in subjects.items()}
-        taken = {
+        accepted = {
             at: each
             for at, each in subjects.items()
             if not (plain[at].refused or plain[at].invalid)
         }
-        assert len(taken) > 200
-        yield World(cluster, taken, plain)
+        assert len(accepted) > 200
+        yield World(cluster, accepted, plain)
 
 
 def key(subject: Subject) -> Key:

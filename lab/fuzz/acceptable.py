@@ -15,11 +15,11 @@ from typing import Any
 
 from kubernetes.utils.quantity import parse_quantity
 
+from fairlead.admission.decisions import NOTE
 from fairlead.engines.python.api import get
 from fairlead.engines.python.pods import CONTAINER_LISTS, TEMPLATES
 
 _MIRROR = "kubernetes.io/config.mirror"
-_NOTE = "fairlead.dev/assigned"
 _NODE = "pool2-0"
 """A node of every embedded cluster."""
 _LABELS = {"app": "web"}
@@ -91,8 +91,8 @@ def _metadata(drawn: Mapping[str, Any]) -> dict[str, Any]:
         metadata["name"] = "web"
     labels = metadata.get("labels") or {}
     metadata["labels"] = {k: v for k, v in labels.items() if _LABEL_VALUE.fullmatch(v)}
-    if _NOTE in (annotations := metadata.get("annotations", {})):
-        metadata["annotations"] = {**annotations, _NOTE: _note(annotations[_NOTE])}
+    if NOTE in (annotations := metadata.get("annotations", {})):
+        metadata["annotations"] = {**annotations, NOTE: _note(annotations[NOTE])}
     owners = metadata.pop("ownerReferences", [])
     controls = False
     for number, owner in enumerate(owners):

@@ -8,12 +8,12 @@ from typing import Any
 
 import hypothesis.strategies as st
 
+from fairlead.admission.decisions import NOTE
 from fairlead.engines.python.api import get
 from fairlead.engines.python.pods import TEMPLATES
 from lab.fuzz import engine_replica_requests, parts
 from lab.fuzz.parts import Strategy, some
 
-_NOTE = "fairlead.dev/assigned"
 _KEYS = ("agentpool", "zone", "disk")
 _VALUES = ("pool1", "pool2", "a", "b")
 _NAMES = ("pool1", "pool2", "pool9")
@@ -167,7 +167,7 @@ def _metadata() -> Strategy:
         st.sampled_from(("", "{", "null", "[]", "7", '{"nodeSelector":null}')),
     )
     annotations = some(
-        **{_NOTE: note, "kubernetes.io/config.mirror": st.just("x"), "other": st.just("x")}
+        **{NOTE: note, "kubernetes.io/config.mirror": st.just("x"), "other": st.just("x")}
     )
     named = st.sampled_from(({"name": "web"}, {"generateName": "web-"}, {"name": 'a"b'}, {}))
     further = some(annotations=annotations, ownerReferences=owners)

@@ -23,12 +23,12 @@ from typing import Any
 import jsonpatch
 import jsonpointer
 
+from fairlead.admission.decisions import NOTE
 from fairlead.kube import admission_reviews
 from fairlead.settings.models import Pool, Settings
 from lab.fuzz.review_bodies import LABEL, NAMESPACES, shallow
 from lab.fuzz.search import Violation
 
-_NOTE = "fairlead.dev/assigned"
 _LONGEST_UID = 256
 """The most characters of a uid. The answer does not repeat a longer one."""
 
@@ -132,17 +132,17 @@ class Judgement:
         """Check that the note of a new pod, by which API servers know its final state, says what
         the pod has. Raises Violation.
         """
-        placed = self._patched()
-        annotations = as_object(as_object(placed.get("metadata")).get("annotations"))
-        if self._request.get("operation") != "CREATE" or _NOTE not in annotations:
+        pod = self._patched()
+        annotations = as_object(as_object(pod.get("metadata")).get("annotations"))
+        if self._request.get("operation") != "CREATE" or NOTE not in annotations:
             return
-        spec = as_object(placed.get("spec"))
+        spec = as_object(pod.get("spec"))
         has = {
             "nodeSelector": spec.get("nodeSelector") or {},
             "tolerations": spec.get("tolerations") or [],
         }
-        if json.loads(annotations[_NOTE], parse_int=Number, parse_float=Number) != has:
-            raise Violation(f"the pod has {has}, but its note says {annotations[_NOTE]!r}")
+        if json.loads(annotations[NOTE], parse_int=Number, parse_float=Number) != has:
+            raise Violation(f"the pod has {has}, but its note says {annotations[NOTE]!r}")
 
     def _template_patched(self) -> None:
         """Check the patch of an object that is not a pod. Raises Violation if it changes too
@@ -319,7 +319,7 @@ def _but_note(template: Mapping[str, Any]) -> dict[str, Any]:
         return _but_placement(template)
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
-        annotations = _without(annotations, _NOTE)
+        annotations = _without(annotations, NOTE)
     return {
         **_but_placement(template),
         "metadata": {**metadata, "annotations": annotations or None},

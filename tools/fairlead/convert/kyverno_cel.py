@@ -43,6 +43,10 @@ class _Rule(Lenient):
     resources: list[str] = []
     scope: str = "*"
 
+    def concerns(self, operation: str) -> bool:
+        """Whether the rule is about this operation."""
+        return bool({operation, "*"} & {*self.operations})
+
 
 class _Constraints(Lenient):
     resource_rules: list[_Rule] = []
@@ -208,7 +212,7 @@ def _validate(
         names = [policy.metadata.namespace or "default"] if is_own else []
         selector = namespaces(names, spec.match_constraints.namespace_selector)
         rules = spec.match_constraints.resource_rules
-        only_new = not any({"UPDATE", "*"} & {*rule.operations} for rule in rules)
+        only_new = not any(rule.concerns("UPDATE") for rule in rules)
         return [Scope(kinds, selector, Exempt(), only_new=only_new)]
 
     mode = _mode(spec.validation_actions)
@@ -234,7 +238,7 @@ def _check_in_force(spec: _Spec) -> None:
     if not spec.evaluation.admission.enabled:
         raise Untakable("evaluation.admission.enabled is false, so it decides about no new object")
     rules = spec.match_constraints.resource_rules
-    if not all({"CREATE", "*"} & {*rule.operations} for rule in rules):
+    if not all(rule.concerns("CREATE") for rule in rules):
         raise Untakable(
             "matchConstraints.resourceRules leaves out CREATE, when Fairlead decides: name it"
         )

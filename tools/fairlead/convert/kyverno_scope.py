@@ -47,6 +47,10 @@ class Resources(Lenient):
         """The names of the namespaces; none for all."""
         return [] if self.namespaces == ["*"] else self.namespaces
 
+    def concern(self, operation: str) -> bool:
+        """Whether a rule about these objects is about this operation, too."""
+        return not self.operations or operation in self.operations
+
 
 class Filter(Lenient):
     """Objects, and who asks."""
@@ -167,9 +171,7 @@ def _checked(
     fields = [field for each in filters for field in each.conditions()]
     if fields := [*dict.fromkeys([*conditions, *fields, *problems])]:
         raise Untakable(without(fields, of))
-    if any(
-        each.resources.operations and "CREATE" not in each.resources.operations for each in filters
-    ):
+    if not all(each.resources.concern("CREATE") for each in filters):
         raise Untakable("match.operations leaves out CREATE, when Fairlead decides: name it")
     return exempt
 
@@ -247,11 +249,7 @@ def scopes_of(
             kinds_of(Match(any=members), metadata.annotations),
             selector,
             exempt,
-            only_new=only_new
-            or all(
-                each.resources.operations and "UPDATE" not in each.resources.operations
-                for each in members
-            ),
+            only_new=only_new or not any(each.resources.concern("UPDATE") for each in members),
         )
         for selector, members in by_namespaces
     ]

@@ -87,7 +87,8 @@ def take_over(
             groups.append(group)
     findings.leave_out(policy.origin, *asked.left_out)
     for scope in scopes() if groups else ():
-        findings.differ([_UPDATES] if scope.only_new else [])
+        if scope.only_new:
+            findings.differ([_UPDATES])
         for group in groups:
             _add(policy, group, scope, findings)
 

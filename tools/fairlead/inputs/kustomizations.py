@@ -7,8 +7,9 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,8 @@ def build(kustomization: Kustomization) -> list[Document]:
             problem = "kustomize does not build it, and its resources count as they stand"
             raise InputError(kustomization.file, f"{problem}: {_cause(text)}")
         objects = manifest_texts.documents(done.stdout, kustomization.file)
-        return [_placed(document, kustomization, Path(above)) for document in objects]
+        sources = cache(_sources)  # a file may have many objects
+        return [_placed(each, kustomization, Path(above), sources) for each in objects]
 
 
 def _cause(text: str) -> str:
@@ -167,7 +169,12 @@ def _cause(text: str) -> str:
     return _ABOUT_WRAPPER.sub("", text)[-500:]
 
 
-def _placed(document: Document, kustomization: Kustomization, above: Path) -> Document:
+def _placed(
+    document: Document,
+    kustomization: Kustomization,
+    above: Path,
+    sources: Callable[[Path], list[Document]],
+) -> Document:
     """The object with the place that it comes from: its own file, or the kustomization."""
     metadata = document.value.get("metadata") if isinstance(document.value, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -178,7 +185,8 @@ def _placed(document: Document, kustomization: Kustomization, above: Path) -> Do
     if path is None:
         return Document(kustomization.file, document.value, None)
     file = (above / path).resolve()
-    return _in_file(document, file if kustomization.folder.is_absolute() else _relative(file))
+    file = file if kustomization.folder.is_absolute() else _relative(file)
+    return _in_file(document, file, sources(file))
 
 
 def _relative(file: Path) -> Path:
@@ -190,19 +198,22 @@ def _name(document: Document) -> str:
     return str((document.value.get("metadata") or {}).get("name"))
 
 
-def _in_file(document: Document, file: Path) -> Document:
+def _sources(file: Path) -> list[Document]:
+    """The objects of a file; none if it cannot be read."""
+    try:
+        documents = [*manifest_texts.documents(yaml_files.content(file), file)]
+    except InputError:
+        return []
+    return [document for document in documents if isinstance(document.value, dict)]
+
+
+def _in_file(document: Document, file: Path, sources: Iterable[Document]) -> Document:
     """The object as the one of its kind and name in the file, for the lines of its parts."""
     kind, name = document.value.get("kind"), (document.value.get("metadata") or {}).get("name", "")
-    try:
-        candidates = [
-            source
-            for source in manifest_texts.documents(yaml_files.content(file), file)
-            if isinstance(source.value, dict) and source.value.get("kind") == kind
-        ]
-    except InputError:
-        candidates = []
     # kustomize may have put something before the name or behind it.
-    fitting = [source for source in candidates if _name(source) in name]
+    fitting = [
+        source for source in sources if source.value.get("kind") == kind and _name(source) in name
+    ]
     best = max(fitting, key=lambda source: len(_name(source)), default=None)
     if best is None:
         return Document(file, document.value, None)

@@ -84,13 +84,13 @@ def _warn_of_unknown_clusters(data: Mapping[str, Any], progress: Progress) -> No
     running = [
         mapping(each).get("clusters") for each in mapping(placement.get("applications")).values()
     ]
-    named = {
+    names_by_field = {
         "transfer": [*transfer, *(name for each in transfer.values() for name in mapping(each))],
         "applications": [
             str(name) for each in running if isinstance(each, list | Mapping) for name in each
         ],
     }
-    for field, names in named.items() if clusters else ():
+    for field, names in names_by_field.items() if clusters else ():
         if unknown := [name for name in dict.fromkeys(names) if name not in clusters]:
             progress.warn(
                 f"placement.{field} has clusters that placement.clusters does not have: "
