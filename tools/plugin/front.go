@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -87,6 +88,8 @@ type front struct {
 	keeps bool
 	late  int // late answers to probes in a row
 
+	isLate atomic.Bool // whether enough of them were late
+
 	plain, large, inHand, rest, policies *queue
 }
 
@@ -101,23 +104,27 @@ func newFront(decide decide, api *api, sidecar *sidecar, largest int64, keep fun
 
 // ready records whether OPA is Ready, by its answer to a probe; isLate says that the client has not waited for it.
 //
-// A client that writes to its connection while that is closed gets no answer, so that one late answer of a busy machine
-// is no reason to close any.
+// While OPA is late, clients connect again after their next answer. Their idle connections stay open: a client that
+// writes to one while it is closed gets no answer, and a busy machine is no reason for that.
 func (f *front) ready(isReady, isLate bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if isReady || !isLate {
+	if !isReady && isLate {
+		f.late++
+	} else {
 		f.late = 0
-	} else if f.late++; f.late < lateProbes {
-		return
+		if f.keeps != isReady {
+			f.keeps = isReady
+			f.keep(isReady)
+		}
 	}
-	if f.keeps != isReady {
-		f.keeps = isReady
-		f.keep(isReady)
-	}
+	f.isLate.Store(f.late >= lateProbes)
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.isLate.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case r.Method == http.MethodGet && r.RequestURI == "/live":
 		w.WriteHeader(http.StatusOK) // the process is alive, whatever it can decide

@@ -81,20 +81,30 @@ func TestOnlyAQuestionForADocumentIsAskedWithoutItsBodyFirst(t *testing.T) {
 	}
 }
 
-func TestConnectionsStayAfterOneLateAnswerToAProbe(t *testing.T) {
+func TestConnectionsAreClosedWhenOPAIsNotReadyAndAfterAnAnswerWhenItIsLate(t *testing.T) {
 	var kept []bool
 	f := newFront(always("{}"), nil, nil, 1<<20, func(keeps bool) { kept = append(kept, keeps) })
+	closes := func() bool {
+		answered := httptest.NewRecorder()
+		f.ServeHTTP(answered, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+		return answered.Header().Get("Connection") == "close"
+	}
 	const ready, late = true, true
 	for _, probe := range [][2]bool{{ready, !late}, {!ready, late}, {ready, late}, {!ready, late}} {
-		f.ready(probe[0], probe[1])
+		if f.ready(probe[0], probe[1]); closes() {
+			t.Error("single late answers close a connection")
+		}
 	}
-	if len(kept) != 0 {
-		t.Errorf("after single late answers: %v", kept)
+	if f.ready(!ready, late); !closes() {
+		t.Error("the second late answer in a row does not have clients connect again")
 	}
+	if f.ready(ready, !late); closes() || len(kept) != 0 {
+		t.Errorf("an answer in time keeps connections: %v", kept)
+	}
+	f.ready(!ready, !late)
 	f.ready(!ready, late)
 	f.ready(ready, !late)
-	f.ready(!ready, !late)
-	if want := []bool{false, true, false}; !slices.Equal(kept, want) {
+	if want := []bool{false, true}; !slices.Equal(kept, want) {
 		t.Errorf("%v, not %v", kept, want)
 	}
 }

@@ -6,9 +6,9 @@ the file of the CA that an OPA is verified by. Bytes are forwarded unchanged: TL
 the client verifies OPA.
 
 The balancer checks whether an OPA is Ready as the kubelet does, over TLS and with a new connection
-each time. When an OPA is no longer Ready, its connections are closed, so that clients which keep
-them open reach another OPA. Connections of an OPA that no longer listens are left alone: OPA closes
-them when it has answered. Standard library only: the balancer runs as long as the cluster.
+each time. An OPA that is not Ready gets no new connections. The connections that it has stay, as
+behind a Service: fairlead-opa itself asks its clients to connect again. Standard library only: the
+balancer runs as long as the cluster.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fairlead.common import texts
 
@@ -39,18 +38,16 @@ _READY = b"GET /health/ready HTTP/1.1\r\nHost: opa\r\nConnection: close\r\n\r\n"
 
 @dataclass(eq=False)
 class Backend:
-    """One OPA, and its connections."""
+    """One OPA."""
 
     name: str
     host: str
     port: int
     ca: Path
     ready: bool = False
-    connections: set[asyncio.Task[Any]] = field(default_factory=set)
     _context: ssl.SSLContext | None = None
     _loaded: bytes = b""
     _late: int = 0
-    _ending: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Backend:
@@ -71,19 +68,12 @@ class Backend:
         if self.ready != (reason is None):
             self.ready = reason is None
             _tell(f"{self.name} is {'Ready' if self.ready else f'not Ready: {reason}'}")
-        if not self.ready and not self._ending:
-            for connection in self.connections:
-                connection.cancel()
 
     async def unready(self) -> str | None:
         """Why OPA is not Ready; None if it is, or if its answer is late for the first time."""
-        self._ending = False
         try:
             async with asyncio.timeout(PATIENCE):
                 status = await self._ask()
-        except ConnectionRefusedError as error:
-            self._ending = True
-            return str(error)
         except TimeoutError:
             self._late += 1
             return None if self.ready and self._late < LATE else f"no answer within {PATIENCE:g} s"
@@ -137,14 +127,14 @@ class Balancer:
             await server.serve_forever()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until it ends, or until its OPA is no longer Ready."""
+        """Serve one connection until it ends."""
         try:
             async for backend in self._candidates():
                 try:
                     inner = await asyncio.open_connection(backend.host, backend.port, limit=_CHUNK)
                 except OSError:  # it has just ended, which the next check will notice
                     continue
-                await _both(backend, (reader, writer), inner)
+                await _both((reader, writer), inner)
                 break
         finally:
             writer.transport.abort()
@@ -167,25 +157,14 @@ class Balancer:
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _both(backend: Backend, outer: _Streams, inner: _Streams) -> None:
+async def _both(outer: _Streams, inner: _Streams) -> None:
     """Forward in both directions until both ends have closed, or either breaks."""
-    task = asyncio.ensure_future(_all(_pump(outer[0], inner[1]), _pump(inner[0], outer[1])))
-    backend.connections.add(task)
     try:
-        if backend.ready:  # else it stopped being Ready while the connection was opened
-            await asyncio.wait([task])
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_pump(outer[0], inner[1]))
+            tasks.create_task(_pump(inner[0], outer[1]))
     finally:
-        backend.connections.discard(task)
-        task.cancel()
-        with suppress(asyncio.CancelledError, OSError):
-            await task
         inner[1].transport.abort()
-
-
-async def _all(*pumps: Coroutine[Any, Any, None]) -> None:
-    async with asyncio.TaskGroup() as tasks:
-        for pump in pumps:
-            tasks.create_task(pump)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
