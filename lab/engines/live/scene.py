@@ -4,6 +4,7 @@ cleans up."""
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -102,9 +103,17 @@ class Scene:
     ) -> Decision:
         with self._owned(case.request.manifest) as manifest:
             path = path_of(manifest, namespace)
-            return decision(
-                self._api.request("POST", path, manifest, query=_DRY_RUN, user=user), manifest
+            # The plugin NodeRestriction reads nodes from a cache.
+            unseen = [f'node "{owner["name"]}" not found' for owner in _owning_nodes(manifest)]
+
+            def attempt() -> Response | None:
+                answer = self._api.request("POST", path, manifest, query=_DRY_RUN, user=user)
+                return None if any(text in answer.message for text in unseen) else answer
+
+            answer = waiting.until(
+                attempt, deadline=_DEADLINE, what="the API server has seen the node of the pod"
             )
+            return decision(answer, manifest)
 
     @contextlib.contextmanager
     def _owned(self, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -113,18 +122,11 @@ class Scene:
 
         If the cluster has no such node, a Node object without a machine exists during the block.
         """
-        metadata = dict(manifest.get("metadata") or {})
-        owners = metadata.get("ownerReferences") or []
+        owned = copy.deepcopy(dict(manifest))
         with contextlib.ExitStack() as created:
-            for index, owner in enumerate(owners):
-                if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Node"):
-                    uid = created.enter_context(self._node(owner["name"]))["metadata"]["uid"]
-                    metadata["ownerReferences"] = [
-                        *owners[:index],
-                        {**owner, "uid": uid},
-                        *owners[index + 1 :],
-                    ]
-            yield {**manifest, "metadata": metadata}
+            for owner in _owning_nodes(owned):
+                owner["uid"] = created.enter_context(self._node(owner["name"]))["metadata"]["uid"]
+            yield owned
 
     @contextlib.contextmanager
     def _node(self, name: str) -> Iterator[dict[str, Any]]:
@@ -140,8 +142,11 @@ class Scene:
         if answer.ok:
             yield answer.body
             return
-        yield needed(self._api.request("POST", path_of(node, None), node), f"creating node {name}")
-        self._api.request("DELETE", path, DELETION)
+        answer = self._api.request("POST", path_of(node, None), node)
+        try:
+            yield needed(answer, f"creating node {name}")
+        finally:
+            self._api.request("DELETE", path, DELETION)
 
     def _ask(
         self,
@@ -233,6 +238,14 @@ class Scene:
             return True
         bare = {**live.body, "metadata": {**live.body["metadata"], "finalizers": []}}
         return self._api.request("PUT", path, bare, user={"username": SETUP_USER}).status != 409
+
+
+def _owning_nodes(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The owner references to nodes."""
+    owners = (manifest.get("metadata") or {}).get("ownerReferences") or []
+    return [
+        owner for owner in owners if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Node")
+    ]
 
 
 def _of_live(answer: Response) -> Response:
