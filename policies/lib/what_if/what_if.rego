@@ -8,6 +8,7 @@
 package lib.what_if
 
 import data.lib.workload_placement.costs
+import data.lib.workload_placement.eligibility
 import data.lib.workload_placement.world as placement
 
 # METADATA
@@ -26,7 +27,7 @@ _named(changes) := object.keys(object.get(changes, "without", {})) | object.keys
 
 # METADATA
 # description: Why the changes make no sense, as a set of sentences.
-problems(changes) := union({_unknown(changes), _not_held(changes), _wrongly_priced(changes)})
+problems(changes) := union({_unknown(changes), _not_held(changes), _wrongly_priced(changes), _unrequestable(changes)})
 
 _unknown(changes) := {problem |
 	some name in _named(changes)
@@ -49,6 +50,12 @@ _wrongly_priced(changes) := {problem |
 	not costs.is_price(price)
 	values := [price, resource, name, costs.highest_price]
 	problem := sprintf("the price %v of %s in cluster %q is no number from 0 to %d", values)
+}
+
+_unrequestable(changes) := {problem |
+	some name, prices in object.get(changes, "prices", {})
+	some resource, _ in prices
+	problem := sprintf("the price in cluster %q is of %s", [name, eligibility.unrequestable(resource)])
 }
 
 _is_cluster(name) if is_object(placement.clusters[name])

@@ -42,6 +42,11 @@ test_prices_that_are_none if {
 	_wrong({"prices": {"paris": {"cpu": 0, "memory": 1000000000}}}) == set()
 }
 
+test_a_price_of_what_no_pod_can_request if {
+	some problem in _wrong({"prices": {"paris": {"mem": 3, "memory": 1, "nvidia.com/gpu": 2}}})
+	startswith(problem, `the price in cluster "paris" is of "mem", which no pod can request: write cpu, `)
+}
+
 test_only_some_of_many_clusters_are_named if {
 	problems := what_if.problems({"without": {"x": ["pci"]}}) with data.placement as {"clusters": {sprintf("c%d", [number]): {} |
 		some number in numbers.range(10, 30)

@@ -236,6 +236,9 @@ def _asked(
             reason += f"; it has variables ({names}): name the manifests with their values"
         return Asked(False, reason, refused=True)
     name = request.get("namespace")
+    if not name and admission_reviews.belongs_to_namespace(request):
+        reason = f"it has no namespace, to which all {_resources(request)} belong"
+        return Asked(True, f"no API server sends such a review: {reason}")
     if existing is not None and name and name not in existing and not _is_namespace(request):
         return Asked(False, f'the cluster has no namespace "{name}": create it first', refused=True)
     verdicts = matched.verdicts

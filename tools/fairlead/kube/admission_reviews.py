@@ -111,6 +111,13 @@ def is_namespaced(group: str, kind: str) -> bool:
     return known is None or known.namespaced
 
 
+def belongs_to_namespace(request: Mapping[str, Any]) -> bool:
+    """Whether the object of a request is of a kind of Kubernetes itself that has a namespace."""
+    kind = _mapping(request.get("kind"))
+    known = served_kinds.builtin().get((str(kind.get("group") or ""), str(kind.get("kind"))))
+    return known is not None and known.namespaced
+
+
 def plural(kind: str) -> str:
     """The resource that stores objects of `kind`, by the rule that Kubernetes' own kinds follow."""
     if kind in _OF_PODS:

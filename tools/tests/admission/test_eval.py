@@ -337,6 +337,20 @@ def test_subresources_are_named(tmp_path: Path) -> None:
     assert decided(path)["reason"] == "no webhook is for pods/exec"
 
 
+def test_a_review_without_the_namespace_of_its_pod_is_decided_by_the_policies(
+    tmp_path: Path,
+) -> None:
+    review = json.loads(REVIEW.read_text())
+    del review["request"]["namespace"]
+    path = tmp_path / "review.json"
+    path.write_text(json.dumps(review))
+    data = decided(path)
+    assert (data["asked"], data["allowed"]) == (True, False)
+    assert data["reason"] == (
+        "no API server sends such a review: it has no namespace, to which all Pods belong"
+    )
+
+
 def test_an_object_that_no_api_server_accepts_is_refused_without_opa(tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text(POD.replace("containers: []", "containers: none"))

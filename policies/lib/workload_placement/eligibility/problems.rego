@@ -62,13 +62,18 @@ problems[name] contains problem if {
 problems[name] contains problem if {
 	some field in {"capacity", "price"}
 	some resource in union({object.keys(cluster[field]) | some cluster in _at_home; is_object(cluster[field])})
-	not _is_resource(resource)
-	problem := sprintf(
-		"has a %s of %s, which no pod can request: write %s, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu",
-		[field, values.shown(resource), values.listed(_resources)],
-	)
+	problem := sprintf("has a %s of %s", [field, unrequestable(resource)])
 	some name, cluster in _at_home
 	resource in object.keys(cluster[field])
+}
+
+# METADATA
+# description: What a sentence says of the name of a resource that no pod can request; undefined for other names.
+unrequestable(name) := sprintf(
+	"%s, which no pod can request: write %s, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu",
+	[values.shown(name), values.listed(_resources)],
+) if {
+	not _is_resource(name)
 }
 
 _is_resource(name) if name in _resources
