@@ -96,6 +96,8 @@ def replica_limits(ranges: Sequence[tuple[int, int]], kinds: Kinds) -> Parameter
             f"{kinds.field} leaves out {' and '.join(missing)}, which replica-limits decides "
             "about, too: check that these keep the limits, or set enforcement to warn first"
         )
+    if not any(group in ("", "*") for group, _ in kinds.pairs):
+        result.differences.append("replica-limits decides about ReplicationControllers, too")
     return result
 
 
