@@ -20,10 +20,9 @@ _NAMES_OF_NAMESPACES = (
     ("request", "namespace"),
 )
 
-_OPERATION: Mapping[tuple[str, ...], str] = {("request", "operation"): "CREATE"}
-# What is known of every new pod. It has no template.
+_OPERATION = ("request", "operation")
+# What is known of every pod. It has no template.
 _OF_PODS: Mapping[tuple[str, ...], str] = {
-    **_OPERATION,
     ("object", "apiVersion"): "v1",
     ("object", "kind"): "Pod",
     ("request", "kind", "kind"): "Pod",
@@ -46,8 +45,8 @@ class Absent(Exception):
 
 @dataclass
 class Evaluation:
-    """Evaluates expressions for a new pod, or for any other object unless `is_pod`, in a namespace
-    with these `labels`.
+    """Evaluates expressions for a request with this `operation` about a pod, or about any other
+    object unless `is_pod`, in a namespace with these `labels`.
 
     Where a condition asks what a pod says itself of its placement, the answer is `guess`, and
     `guessed` becomes true.
@@ -56,6 +55,7 @@ class Evaluation:
     labels: Mapping[str, str]
     guess: bool
     is_pod: bool = True
+    operation: str = "CREATE"
     guessed: bool = field(default=False, init=False)
 
     def holds(self, node: Node) -> bool:
@@ -105,9 +105,10 @@ class Evaluation:
             return Absent
 
     def _field(self, keys: tuple[str, ...]) -> Any:
-        known = _OF_PODS if self.is_pod else _OPERATION
-        if keys in known:
-            return known[keys]
+        if keys == _OPERATION:
+            return self.operation
+        if self.is_pod and keys in _OF_PODS:
+            return _OF_PODS[keys]
         if keys == _LABELS:
             return self.labels
         if keys in _NAMES_OF_NAMESPACES or keys[:-1] == _LABELS:

@@ -165,18 +165,21 @@ class _Reader:
 
     def _conditions(self) -> list[str]:
         """The fields that make the rule about some objects only."""
-        rule = self.rule
-        fields = kyverno_scope.preconditions(rule.preconditions)
-        at = (*self.at, "celPreconditions")
-        conditions = rule.cel_preconditions
-        if not kyverno_cel.hold(self.document, at, conditions, (), self.expressions):
-            fields.append("celPreconditions")
-        spec = self.policy.spec
+        rule, spec = self.rule, self.policy.spec
+        fields = self._preconditions("CREATE")
         if spec.webhook_configuration.get("matchConditions"):
             fields.append("webhookConfiguration.matchConditions")
         if spec.apply_rules != "All" and len(spec.rules) > 1:
             fields.append("spec.applyRules")
         return [*fields, *unknown(rule, *_SAY_NOTHING)]
+
+    def _preconditions(self, operation: str) -> list[str]:
+        """The fields with preconditions that may not hold for a request of this operation."""
+        fields = kyverno_scope.preconditions(self.rule.preconditions, operation)
+        at, conditions = (*self.at, "celPreconditions"), self.rule.cel_preconditions
+        if not kyverno_cel.hold(self.document, at, conditions, (), self.expressions, operation):
+            fields.append("celPreconditions")
+        return fields
 
     def _mutate(self, mutate: _Mutate) -> None:
         value = self.document.value["spec"]["rules"][self.number]["mutate"]
@@ -234,7 +237,7 @@ class _Reader:
                 rule.match,
                 rule.exclude,
                 self._conditions(),
-                only_new=bool(kyverno_scope.preconditions(rule.preconditions, "UPDATE")),
+                only_new=bool(self._preconditions("UPDATE")),
             ),
             self.findings,
         )

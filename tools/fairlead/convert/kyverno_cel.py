@@ -204,7 +204,8 @@ def _validate(
         _check_in_force(spec)
         fields = _conditions(spec)
         at = ("spec", "matchConditions")
-        if not hold(document, at, spec.match_conditions, spec.variables, expressions):
+        named = (spec.match_conditions, spec.variables)
+        if not hold(document, at, *named, expressions):
             fields.append("matchConditions")
         if fields:
             raise Untakable(without(fields, "objects"))
@@ -212,7 +213,10 @@ def _validate(
         names = [policy.metadata.namespace or "default"] if is_own else []
         selector = namespaces(names, spec.match_constraints.namespace_selector)
         rules = spec.match_constraints.resource_rules
-        only_new = not any(rule.concerns("UPDATE") for rule in rules)
+        only_new = not (
+            any(rule.concerns("UPDATE") for rule in rules)
+            and hold(document, at, *named, expressions, "UPDATE")
+        )
         return [Scope(kinds, selector, Exempt(), only_new=only_new)]
 
     mode = _mode(spec.validation_actions)
@@ -262,9 +266,12 @@ def hold(
     conditions: Sequence[Named],
     named: Sequence[Named],
     expressions: Expressions,
+    operation: str = "CREATE",
 ) -> bool:
-    """Whether conditions are true of every new object. Raises InputError."""
-    evaluation = Evaluation({}, guess=False, is_pod=False)
+    """Whether conditions are true of every object in a request of this operation. Raises
+    InputError.
+    """
+    evaluation = Evaluation({}, guess=False, is_pod=False, operation=operation)
     by_name = variables(document, (*at[:-1], "variables"), named, expressions)
     try:
         return (

@@ -108,7 +108,7 @@ def without(fields: Sequence[str], of: str) -> str:
     )
 
 
-def preconditions(value: Any, operation: str = "CREATE") -> list[str]:
+def preconditions(value: Any, operation: str) -> list[str]:
     """The field with preconditions, unless they hold for every object of this operation."""
     if isinstance(value, list):
         value = {"all": value}

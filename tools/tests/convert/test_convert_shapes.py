@@ -45,7 +45,7 @@ def test_there_are_sixty_shapes() -> None:
     assert len({shape["name"] for shape in SHAPES}) == len(SHAPES) >= 60
 
 
-def of_kyverno(operations: list[str], *preconditions: Any) -> dict[str, Any]:
+def of_kyverno(operations: list[str], *preconditions: Any, cel: str = "true") -> dict[str, Any]:
     match = {"any": [{"resources": {"kinds": ["Namespace"], "operations": operations}}]}
     validate = {"pattern": {"metadata": {"labels": {"team": "?*"}}}}
     return {
@@ -58,6 +58,7 @@ def of_kyverno(operations: list[str], *preconditions: Any) -> dict[str, Any]:
                     "name": "r",
                     "match": match,
                     "preconditions": {"all": [*preconditions]},
+                    "celPreconditions": [{"name": "c", "expression": cel}],
                     "validate": validate,
                 }
             ]
@@ -70,7 +71,7 @@ def about_operation(operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, "value": [*values]}
 
 
-def of_kyverno_in_cel(operations: list[str]) -> dict[str, Any]:
+def of_kyverno_in_cel(operations: list[str], *conditions: str) -> dict[str, Any]:
     namespaces = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"]}
     return {
         "apiVersion": "policies.kyverno.io/v1",
@@ -78,6 +79,7 @@ def of_kyverno_in_cel(operations: list[str]) -> dict[str, Any]:
         "metadata": {"name": "p"},
         "spec": {
             "matchConstraints": {"resourceRules": [{**namespaces, "operations": operations}]},
+            "matchConditions": [{"name": "c", "expression": each} for each in conditions],
             "validations": [{"expression": "object.metadata.?labels.?team.orValue('') != ''"}],
         },
     }
@@ -96,6 +98,11 @@ def of_kyverno_in_cel(operations: list[str]) -> dict[str, Any]:
         (of_kyverno_in_cel(["CREATE"]), True),
         (of_kyverno_in_cel(["CREATE", "UPDATE"]), False),
         (of_kyverno_in_cel(["*"]), False),
+        (of_kyverno_in_cel(["*"], "request.operation == 'CREATE'"), True),
+        (of_kyverno_in_cel(["*"], "request.operation in ['CREATE', 'UPDATE']"), False),
+        (of_kyverno_in_cel(["*"], "request.operation != 'UPDATE'", "true"), True),
+        (of_kyverno([], cel="request.operation == 'CREATE'"), True),
+        (of_kyverno([], cel="request.operation != 'DELETE'"), False),
     ],
 )
 def test_that_updates_are_judged_too_is_told(
