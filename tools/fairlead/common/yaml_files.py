@@ -28,6 +28,7 @@ Location = Sequence[str | int]
 STDIN = Path("-")
 """As a file: standard input. Messages call it `stdin`."""
 _HALF = re.compile("[\ud800-\udfff]")
+_ONLY_OF_LIBYAML = ("unknown escape", "found unexpected ':'")
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ class _FastLoader(yaml_values.GoComposer, CParser):
 
 
 class _ExactLoader(Reader, Scanner, Parser, yaml_values.GoComposer):
-    """Names the line of an error, where libyaml often names the next one, and reads an escape that
-    go-yaml has and libyaml has not.
+    """Names the line of an error, where libyaml often names the next one, and reads what go-yaml
+    reads and libyaml does not: the escape `\\'`, and a colon at the end of a value in `{a: b:}`.
     """
 
     ESCAPE_REPLACEMENTS = {**Scanner.ESCAPE_REPLACEMENTS, "'": "'"}  # type: ignore[misc]  # noqa: RUF012
@@ -130,6 +131,40 @@ class _ExactLoader(Reader, Scanner, Parser, yaml_values.GoComposer):
         Scanner.__init__(self)
         Parser.__init__(self)
         yaml_values.GoComposer.__init__(self, text)
+
+    def scan_plain(self) -> Any:
+        """As go-yaml, takes a colon that a bracket or a comma follows for a part of the value."""
+        token: Any = super().scan_plain()
+        ends = self.index == token.end_mark.index and self.peek() == ":"
+        if self.flow_level and ends and self.peek(1) in ",[]{}":
+            self.forward()
+            token.value += ":"
+            token.end_mark = self.get_mark()
+        return token
+
+    def scan_plain_spaces(self, indent: int, start_mark: yaml.Mark) -> Any:
+        """As libyaml and go-yaml, takes tabs for spaces, but none that would indent."""
+        first = self.line
+        spaces: Any = super().scan_plain_spaces(indent, start_mark)
+        while self.peek() == "\t":
+            line = self.line
+            if line > first and self.column < indent:
+                problem = "found a tab character that violates indentation"
+                raise yaml.MarkedYAMLError(None, None, problem, self.get_mark())
+            self.forward()
+            more: Any = super().scan_plain_spaces(indent, start_mark)
+            if self.line > line:  # what is before a line break is not part of the value
+                spaces = more
+            elif line == first:
+                spaces = [*spaces, "\t", *more]
+        return spaces
+
+    def scan_to_next_token(self) -> None:
+        """As libyaml and go-yaml, skips tabs that indent nothing."""
+        super().scan_to_next_token()
+        while self.peek() == "\t" and (self.flow_level or not self.allow_simple_key):
+            self.forward()
+            super().scan_to_next_token()
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         """As libyaml and go-yaml, refuses the escapes of halves of characters."""
@@ -244,7 +279,7 @@ def _nodes(text: str) -> Iterator[yaml.Node]:
         nodes = []
         while exact.check_node():
             nodes.append(cast(yaml.Node, exact.get_node()))
-        if "unknown escape" not in str(error):
+        if not any(text in str(error) for text in _ONLY_OF_LIBYAML):
             raise
         yield from nodes[count:]
     finally:
