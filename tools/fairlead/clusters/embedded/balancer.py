@@ -27,8 +27,8 @@ PERIOD = 0.2
 """Seconds between two checks of an OPA that is Ready."""
 SOON = 0.05
 """Seconds between two checks of an OPA that is not."""
-PATIENCE = 1.0
-"""Seconds for an answer, as the kubelet's default."""
+PATIENCE = 3.0
+"""Seconds for an answer: more than the kubelet's, because all servers share one machine."""
 LATE = 2
 """The number of late answers in a row after which an OPA is not Ready. Any answer but 200
 counts at once."""
