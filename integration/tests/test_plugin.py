@@ -25,6 +25,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths, yaml_files
 from fairlead.kube import clients
 from fairlead.opa import containers
+from fairlead.operations import deployed_state
 
 PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded(
@@ -118,6 +119,20 @@ def test_what_would_take_opa_much_is_refused_before_opa_reads_it(
     assert why in json.loads(send(server, ATTACKER, body, **headers)[1])["message"]
     assert memory.peak(server.pid) < before + 16
     assert placed(server)
+
+
+def test_opas_metrics_have_the_reviews_by_the_status_of_their_answer(
+    cluster: EmbeddedCluster, server: OpaServer
+) -> None:
+    assert placed(server)
+    assert send(server, BYSTANDER, b"{")[0] == 400
+    credentials = deployed_state.credentials(cluster.objects())
+    assert credentials is not None
+    token = f"Bearer {credentials.token}"
+    status, text = send(server, BYSTANDER, b"", "GET", "/metrics", Authorization=token)
+    assert status == 200
+    for code in (200, 400):
+        assert f'\nfairlead_review_duration_seconds_count{{code="{code}"}} '.encode() in text
 
 
 def test_a_body_whose_length_is_not_told_is_not_read(server: OpaServer) -> None:

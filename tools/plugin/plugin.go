@@ -124,7 +124,10 @@ func (p *plugin) Start(ctx context.Context) error {
 	p.server.Protocols.SetHTTP1(true) // like OPA; one HTTP/2 connection could carry hundreds of requests
 	// SetKeepAlivesEnabled(false) also closes the connections that are idle at the moment.
 	api, largest := newAPI(p.manager, p.config.LargestReview), p.config.LargestReview
-	p.server.Handler = newFront(decider.decide, api, policies, largest, p.server.SetKeepAlivesEnabled)
+	answers := newFront(decider.decide, api, policies, largest, p.server.SetKeepAlivesEnabled)
+	if p.server.Handler, err = measured(answers, p.manager.PrometheusRegister()); err != nil {
+		return err
+	}
 	go p.serve(newLimited(listener, mostConnections))
 	p.manager.UpdatePluginStatus(pluginName, &plugins.Status{State: plugins.StateOK})
 	return nil
