@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/open-policy-agent/opa/v1/plugins"
 	"github.com/open-policy-agent/opa/v1/plugins/logs"
 	"github.com/open-policy-agent/opa/v1/server"
@@ -59,9 +60,21 @@ func (l *logger) review(ctx context.Context, txn storage.Transaction, review any
 	if l != nil {
 		l.write(ctx, server.Info{
 			Txn: txn, DecisionID: uuid.NewString(), RemoteAddr: from, Path: admissionPath, Timestamp: time.Now().UTC(),
-			Input: &review, Results: result, Error: failed,
+			Bundles: l.bundles(ctx, txn), Input: &review, Results: result, Error: failed,
 		})
 	}
+}
+
+// bundles are the revisions of the bundles that OPA has.
+func (l *logger) bundles(ctx context.Context, txn storage.Transaction) map[string]server.BundleInfo {
+	bundles := map[string]server.BundleInfo{}
+	names, _ := bundle.ReadBundleNamesFromStore(ctx, l.manager.Store, txn) // none are found without bundles
+	for _, name := range names {
+		if revision, err := bundle.ReadBundleRevisionFromStore(ctx, l.manager.Store, txn, name); err == nil {
+			bundles[name] = server.BundleInfo{Revision: revision}
+		}
+	}
+	return bundles
 }
 
 // ofAPI logs what OPA's API decided, if that is about a review or by a PlacementPolicy.

@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -92,6 +94,30 @@ func TestDecisionsAreLoggedAndTheReadsOfOthersAreNot(t *testing.T) {
 	admitted := "system/main map[response:map[allowed:true uid:42]] false"
 	if !slices.Equal(seen, []string{"system/main <nil> true", admitted, admitted, "teams/limits/deny refused false"}) {
 		t.Errorf("%q", seen)
+	}
+}
+
+func TestEachDecisionIsLoggedWithTheRevisionOfItsBundle(t *testing.T) {
+	folder := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(folder, ".manifest"), []byte(`{"revision": "r7", "roots": ["system"]}`), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "authz.rego"), []byte(authz), 0o600))
+	policy := "package system\nmain := {\"response\": {\"allowed\": true, \"uid\": input.request.uid}}"
+	must(t, os.WriteFile(filepath.Join(folder, "main.rego"), []byte(policy), 0o600))
+	console := &written{}
+	opa := start(t, func(params *runtime.Params) {
+		params.ConsoleLogger = console
+		params.BundleMode, params.Paths = true, []string{folder}
+		params.ConfigOverrides = append(params.ConfigOverrides, "decision_logs.plugin=fairlead",
+			"plugins.fairlead.decision_logs.console=true")
+	})
+	opa.ask(t, "POST", "/", "", reviewOf("null", "null"))
+	opa.ask(t, "POST", "/v1/data/system/main", token, `{"input": `+reviewOf("null", "null")+`}`)
+	for _, entry := range console.until(t, 2) {
+		text, err := json.Marshal(entry["bundles"])
+		must(t, err)
+		if want := `{"` + folder + `":{"revision":"r7"}}`; string(text) != want {
+			t.Errorf("%s: %s, not %s", entry["path"], text, want)
+		}
 	}
 }
 
