@@ -86,9 +86,7 @@ type front struct {
 	keep  func(bool)
 	mutex sync.Mutex
 	keeps bool
-	late  int // late answers to probes in a row
-
-	isLate atomic.Bool // whether enough of them were late
+	late  atomic.Int32 // late answers to probes in a row
 
 	plain, large, inHand, rest, policies *queue
 }
@@ -110,19 +108,18 @@ func (f *front) ready(isReady, isLate bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if !isReady && isLate {
-		f.late++
-	} else {
-		f.late = 0
-		if f.keeps != isReady {
-			f.keeps = isReady
-			f.keep(isReady)
-		}
+		f.late.Add(1)
+		return
 	}
-	f.isLate.Store(f.late >= lateProbes)
+	f.late.Store(0)
+	if f.keeps != isReady {
+		f.keeps = isReady
+		f.keep(isReady)
+	}
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f.isLate.Load() {
+	if f.late.Load() >= lateProbes {
 		w.Header().Set("Connection", "close")
 	}
 	switch {

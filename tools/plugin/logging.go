@@ -60,7 +60,7 @@ func (l *logger) review(ctx context.Context, txn storage.Transaction, review any
 	if l != nil {
 		l.write(ctx, server.Info{
 			Txn: txn, DecisionID: uuid.NewString(), RemoteAddr: from, Path: admissionPath, Timestamp: time.Now().UTC(),
-			Bundles: l.bundles(ctx, txn), Input: &review, Results: result, Error: failed,
+			Input: &review, Results: result, Error: failed,
 		})
 	}
 }
@@ -129,6 +129,9 @@ func (l *logger) write(ctx context.Context, decision server.Info) {
 		input, result = shownReview(input), shownAnswer(result)
 	} else {
 		input, result = shownSubject(input), shownOutcome(decision.Path, result)
+	}
+	if decision.Bundles == nil { // OPA's API says which it had
+		decision.Bundles = l.bundles(ctx, decision.Txn)
 	}
 	value, err := ast.InterfaceToValue(input)
 	if err == nil {
