@@ -116,7 +116,7 @@ def ready(process: subprocess.Popen[bytes], url: str, ca: Path) -> bool:
     assert process.poll() is None
     try:
         return requests.get(url, verify=str(ca), timeout=5).ok
-    except requests.ConnectionError:
+    except requests.RequestException:
         return False
 
 

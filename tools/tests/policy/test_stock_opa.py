@@ -76,5 +76,5 @@ def test_an_opa_that_loads_the_folder_as_a_bundle_becomes_ready() -> None:
 def _status(url: str) -> int | None:
     try:
         return requests.get(url, timeout=_DEADLINE).status_code
-    except requests.ConnectionError:
+    except requests.RequestException:
         return None

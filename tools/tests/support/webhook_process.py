@@ -59,7 +59,7 @@ class Webhook:
         assert self.process.poll() is None, self.log()
         try:
             return all(self.get(path).ok for _ in range(8))
-        except requests.ConnectionError:
+        except requests.RequestException:
             return False
 
     def _url(self, path: str) -> str:
