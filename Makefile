@@ -107,11 +107,11 @@ bench: $(READY) ## measure Fairlead and its peers side by side, into bench/resul
 scale: $(READY) ## place 20,000 pods in one cluster, into bench/scale.json with a picture: make scale ARGS='--pods 200 --namespaces 50 --nodes 10'
 	$(LAB) scale $(ARGS)
 
-test: $(READY) ## check, lint and test, without what `make test-all` adds: about 20 minutes on two cores
+test: $(READY) ## check, lint and test, without what `make test-all` adds: about half an hour on two cores
 	$(FAIRLEAD) test $(ARGS)
 
 .PHONY: test-all
-test-all: $(READY) ## the same with the laboratory, all conformance cases, image, KIND and toolchain: about an hour
+test-all: $(READY) ## the same with the laboratory, all conformance cases, image, KIND and toolchain: up to two hours
 	$(LAB) test --all $(ARGS)
 
 # By hand, in a KIND cluster: docs/kind.md. fairlead itself reads these variables:
