@@ -143,13 +143,9 @@ _has_old_spec if _is_spec(pod_specs.of(input.request.oldObject))
 
 _is_spec(spec) if {
 	is_object(spec)
-	count(_misfits(spec)) == 0
-}
-
-# The fields of the spec that have another type than the API's.
-_misfits(spec) := {field |
-	some field, type in {"nodeSelector": "object", "tolerations": "array", "nodeName": "string"}
-	not type_name(object.get(spec, field, null)) in {type, "null"}
+	type_name(object.get(spec, "nodeSelector", null)) in {"object", "null"}
+	type_name(object.get(spec, "tolerations", null)) in {"array", "null"}
+	type_name(object.get(spec, "nodeName", null)) in {"string", "null"}
 }
 
 unreadable contains "the request has no namespace: cannot tell which pool its pods belong to" if not _has_namespace
@@ -161,7 +157,8 @@ unreadable contains sprintf("request.%s has no pod spec: cannot tell where the p
 
 unreadable contains sprintf("spec.%s of the pod has the wrong type: cannot tell where the pod would run", [field]) if {
 	some side in _sides
-	some field in _misfits(pod_specs.of(input.request[side]))
+	some field, type in {"nodeSelector": "object", "tolerations": "array", "nodeName": "string"}
+	not type_name(object.get(pod_specs.of(input.request[side]), field, null)) in {type, "null"}
 }
 
 _sides := ["object", "oldObject"] if input.request.operation == "UPDATE"
