@@ -14,7 +14,7 @@ from lab.bench import figures, processes
 from lab.bench.figures import Row
 from lab.bench.ground import DEADLINE, POOL, Ground
 from lab.bench.load import Burst
-from lab.bench.peers import Peer
+from lab.bench.peers import Peer, for_several_clients
 
 LATENCY = {1: 30, 8: 120, 32: 320}
 """The requests of one burst, by the number of clients."""
@@ -68,8 +68,9 @@ def latency(
     """
     for clients, most in LATENCY.items():
         requests = max(1, round(most * share))
-        bursts = _rounds(ground, peers, rounds, chosen, clients, requests, "latency")
-        for peer in peers:
+        asked = peers if clients == 1 else for_several_clients(peers, ground.namespaces)
+        bursts = _rounds(ground, asked, rounds, chosen, clients, requests, "latency")
+        for peer in asked:
             own = [burst.milliseconds for burst in bursts[peer.name]]
             floor = [burst.milliseconds for burst in bursts[peer.floor]]
             every = [value for values in own for value in values]

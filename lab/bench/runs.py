@@ -26,7 +26,14 @@ from lab.bench import (
 )
 from lab.bench.figures import Row
 from lab.bench.ground import POOL, Ground
-from lab.bench.peers import OPA, PEERS, WITH_KUBE_MGMT, Peer, settings_of
+from lab.bench.peers import (
+    OPA,
+    PEERS,
+    WITH_KUBE_MGMT,
+    Peer,
+    for_several_clients,
+    settings_of,
+)
 
 SUITES = ("decision", "placement", "latency", "throughput", "saturation", "memory", "changes")
 _ONLY_OPA = {"decision", "placement"}
@@ -153,12 +160,13 @@ def _of_size(
     shared.fill(size, sorted({peer.label for peer in peers}))
     for peer in peers:
         requests.until_placed(shared, peer)
+    several = for_several_clients(peers, size)
     suites: dict[str, Callable[[], Iterator[Row]]] = {
         "latency": lambda: requests.latency(shared, peers, plan.rounds, chosen, share=plan.share),
         "throughput": lambda: requests.throughput(
-            shared, peers, plan.few_rounds, chosen, share=plan.share
+            shared, several, plan.few_rounds, chosen, share=plan.share
         ),
-        "saturation": lambda: saturation.most_pods(shared, peers, plan.fewest_rounds, chosen),
+        "saturation": lambda: saturation.most_pods(shared, several, plan.fewest_rounds, chosen),
         "memory": lambda: memory.of_servers(shared),
     }
     for name, suite in suites.items():
