@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Measure Fairlead and its peers side by side, and write bench/results.json with a picture.
 
-    Without --quick, it takes about three quarters of an hour. With --suite, the rows of other
+    Without --quick, it takes about an hour and a quarter. With --suite, the rows of other
     suites stay. A run that is interrupted writes what it has measured.
     """
     with output.progress() as progress:
