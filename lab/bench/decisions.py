@@ -10,13 +10,14 @@ from fairlead.settings.models import Settings
 from lab import decision_cost
 from lab.bench import figures
 from lab.bench.figures import Row
+from lab.bench.peers import EMPTIEST, PEERS
 from lab.benchmarks import Measurement
 
 FLOOR = "plain OPA look-up"
-_PEERS = {FLOOR: "look_up", "emptiest OPA webhook": "emptiest", "classic OPA policy": "classic"}
+_POLICIES = {FLOOR: "look_up", EMPTIEST: "emptiest", "classic OPA policy": "classic"}
 """The policies of bench/peers that are measured, by the peer."""
-_MOST_FORMATTED = 10_000
-"""The classic policy takes seconds for a request with more namespaces."""
+_MOST = 10_000
+"""A peer whose time grows takes seconds for a request with more namespaces."""
 _ROUNDS = 3
 _IN_ROUNDS = "any pool"
 """The profile that is measured in rounds, if there are several sizes: rounds of all would take
@@ -35,9 +36,10 @@ def rows(sizes: Sequence[int], progress: Progress, *, every: bool = True) -> Ite
     requests = list(decision_cost.REQUESTS) if every else ["a new pod", "a refused pod"]
     floors = _in_turn(FLOOR, _of_peer(FLOOR), sizes, 1, progress)
     yield from _rows(FLOOR, "a new pod", floors, floors)
-    for peer in _PEERS:
+    growing = {peer.name for peer in PEERS if peer.grows}
+    for peer in _POLICIES:
         if peer != FLOOR:
-            possible = [size for size in sizes if size <= _MOST_FORMATTED or "classic" not in peer]
+            possible = [size for size in sizes if size <= _MOST or peer not in growing]
             rounds = _in_turn(peer, _of_peer(peer), possible, 1, progress)
             yield from _rows(peer, "a new pod", rounds, floors)
     for profile, settings in profiles.items():
@@ -54,7 +56,7 @@ def _rounds(profile: str, sizes: Sequence[int]) -> int:
 
 
 def _of_peer(peer: str) -> Callable[[int], Measurement]:
-    return lambda size: decision_cost.of_peer(_PEERS[peer], size)
+    return lambda size: decision_cost.of_peer(_POLICIES[peer], size)
 
 
 def _of_request(settings: Settings, request: str) -> Callable[[int], Measurement]:

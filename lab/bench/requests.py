@@ -68,9 +68,9 @@ def latency(
     """
     for clients, most in LATENCY.items():
         requests = max(1, round(most * share))
-        asked = peers if clients == 1 else for_several_clients(peers, ground.namespaces)
-        bursts = _rounds(ground, asked, rounds, chosen, clients, requests, "latency")
-        for peer in asked:
+        measured = peers if clients == 1 else for_several_clients(peers, ground.namespaces)
+        bursts = _rounds(ground, measured, rounds, chosen, clients, requests, "latency")
+        for peer in measured:
             own = [burst.milliseconds for burst in bursts[peer.name]]
             floor = [burst.milliseconds for burst in bursts[peer.floor]]
             every = [value for values in own for value in values]

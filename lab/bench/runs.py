@@ -26,14 +26,7 @@ from lab.bench import (
 )
 from lab.bench.figures import Row
 from lab.bench.ground import POOL, Ground
-from lab.bench.peers import (
-    OPA,
-    PEERS,
-    WITH_KUBE_MGMT,
-    Peer,
-    for_several_clients,
-    settings_of,
-)
+from lab.bench.peers import OPA, PEERS, WITH_KUBE_MGMT, Peer, for_several_clients, settings_of
 
 SUITES = ("decision", "placement", "latency", "throughput", "saturation", "memory", "changes")
 _ONLY_OPA = {"decision", "placement"}

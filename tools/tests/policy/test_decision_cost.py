@@ -1,5 +1,5 @@
 """A decision takes no more allocations than it has to. Allocations are the same on every machine,
-whatever the number of namespaces, but for a few: a refusal takes 2,100 or 2,101. The limits leave
+whatever the number of namespaces, but for a few: a refusal takes 2,012 to 2,017. The limits leave
 1 % for that and for another version of OPA.
 
 `opa bench` measures each for a second; it has no option for less.
