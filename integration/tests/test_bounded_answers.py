@@ -101,8 +101,8 @@ def test_of_a_change_that_is_too_large_only_the_names_come_and_others_are_follow
     with caplog.at_level(logging.WARNING):
         thread = Thread(target=follow, daemon=True)
         thread.start()
-        for number in (0, 5, 3, 5, 6):
-            change = {"metadata": {"annotations": {"again": str(len(seen))}}}
+        for turn, number in enumerate((0, 5, 3, 5, 6)):
+            change = {"metadata": {"annotations": {"again": str(turn)}}}
             objects.merge(config_map(number, 0), change)
         until(lambda: not thread.is_alive(), "the last change is seen")
     read, left_out = "MODIFIED", "LEFT_OUT"
