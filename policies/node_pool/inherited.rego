@@ -44,6 +44,7 @@ _outdated(toleration) if {
 pool_withdrawn if {
 	note_text
 	creates_pods
+	readable
 	_without_pool
 }
 

@@ -192,6 +192,16 @@ test_what_a_pool_gave_is_removed_in_a_namespace_without_a_pool if {
 	}
 }
 
+test_a_template_that_cannot_be_read_is_refused_with_a_note_or_without if {
+	every spec in ["text", null, [], {"nodeSelector": "text"}, {"tolerations": {}}] {
+		every namespace in ["free", "out", "one"] {
+			decision := _decide(_create(namespace, _noted(_first, []), spec))
+			count(decision.deny) == 1
+			decision == _decide(_create(namespace, {}, spec))
+		}
+	}
+}
+
 test_a_note_is_enough_where_only_mapped_namespaces_are_asked_about if {
 	decision := _decide(_update("free", _noted(_first, []), {"nodeSelector": _first}))
 		with opa.runtime as {"env": {"FAIRLEAD_MAPPED_ONLY": "true"}}
