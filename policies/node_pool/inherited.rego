@@ -43,8 +43,7 @@ _outdated(toleration) if {
 # Whether the namespace no longer has a pool, but the template still has what a pool gave it.
 pool_withdrawn if {
 	note_text
-	creates_pods
-	readable
+	applies
 	_without_pool
 }
 
