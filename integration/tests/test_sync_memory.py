@@ -113,7 +113,9 @@ def confined(cluster: EmbeddedCluster) -> Iterator[Confined]:
         if name in cluster.servers():
             cluster.stop_server(name)
         limit.close()
-        cluster.start_server(replica.sidecar, argv, env=environment)
+        cluster.start_server(
+            replica.sidecar, argv, env=environment, ready=f"{url}/health", ca=replica.ca
+        )
 
 
 @pytest.fixture
