@@ -20,7 +20,7 @@ from typing import Any
 
 ENTRY = (
     "fairlead.__main__",
-    *(f"fairlead.cli.processes.{command}" for command in ("sync", "keeper", "controller", "serve")),
+    *(f"fairlead.cli.processes.{command}" for command in ("sync", "controller", "serve")),
 )
 # What `serve` imports only for settings from a file.
 LEFT_OUT = ("fairlead.cli.options", "fairlead.clusters.registry")

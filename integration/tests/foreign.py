@@ -31,7 +31,7 @@ from fairlead.clusters.embedded.bare_cluster import STAGES, BareCluster
 from fairlead.common import paths
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, OPA
 from fairlead.kube import clients
 from fairlead.opa import containers
 from fairlead.policy import policy_files
@@ -40,7 +40,8 @@ from fairlead.programs import toolchain
 LOGGED = [f"2026-01-01T00:00:0{second}Z stdout F line {second} of {{}}\n" for second in range(3)]
 
 
-CONTAINERS = {"opa", "sync"}
+CONTAINERS = {"opa": OPA, "sync": OPA, "controller": CONTROLLER}
+"""The containers that run, with the Deployment of each."""
 
 
 class Foreign(BareCluster):
@@ -53,7 +54,7 @@ class Foreign(BareCluster):
     def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name)
         self.folder = folder
-        self.opa_port, self.inner_port, self.sync_port = ports.free_ports(3)
+        self.opa_port, self.inner_port, self.sync_port, self.controller_port = ports.free_ports(4)
         # Any: in the package's models every field may be None, also those that an API server always
         # sets.
         self.core: Any = client.CoreV1Api()
@@ -86,7 +87,11 @@ class Foreign(BareCluster):
         documents = list(yaml.safe_load_all(STAGES.read_text()))
         documents[0]["options"]["enableDebuggingHandlers"] = True
         there = {"selector": {"matchNamespaces": [NAMESPACE]}}
-        targets = {containers.OPA_PORT: self.opa_port, containers.SYNC_PORT: self.sync_port}
+        targets = {
+            containers.OPA_PORT: self.opa_port,
+            containers.SYNC_PORT: self.sync_port,
+            containers.CONTROLLER_PORT: self.controller_port,
+        }
         forwards = [
             {"ports": [port], "target": {"address": ports.HOST, "port": to}}
             for port, to in targets.items()
@@ -115,15 +120,15 @@ class Foreign(BareCluster):
 
 
 class _Kubelet:
-    """Runs the programs of the newest pods of OPA, and mounts Secrets again when a pod is new or
-    has changed.
+    """Runs the programs of the newest pod of each Deployment, and mounts Secrets again when a pod
+    is new or has changed.
     """
 
     def __init__(self, cluster: Foreign) -> None:
         self.cluster = cluster
         self.mounted = cluster.folder / "mounted"
-        self._seen: dict[str, str] = {}
-        self._running: str | None = None
+        self._seen: dict[str, dict[str, str]] = {}
+        self._running: dict[str, str] = {}
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -132,7 +137,8 @@ class _Kubelet:
         def work() -> None:
             while not stop.wait(0.05):
                 try:
-                    self.synchronise()
+                    for deployment in (OPA, CONTROLLER):
+                        self.synchronise(deployment)
                 except Exception as error:  # told at the end: a thread's own error would be lost
                     problems.append(error)
 
@@ -147,28 +153,30 @@ class _Kubelet:
             others = [e for e in problems if not isinstance(e, away)]
             assert others == []
 
-    def synchronise(self) -> None:
+    def synchronise(self, deployment: str) -> None:
         pods = self.cluster.core.list_namespaced_pod(
-            NAMESPACE, label_selector="app.kubernetes.io/name=opa"
+            NAMESPACE, label_selector=f"app.kubernetes.io/name={deployment}"
         ).items
         alive = [
             p for p in pods if not p.metadata.deletion_timestamp and p.status.phase == "Running"
         ]
         seen = {p.metadata.uid: p.metadata.resource_version for p in alive}
-        if seen == self._seen:
+        if seen == self._seen.get(deployment, {}):
             return
         if not alive:
-            for name in CONTAINERS & self.cluster.servers().keys():
-                self.cluster.stop_server(name)
-            self._seen, self._running = {}, None
+            for name, owner in CONTAINERS.items():
+                if owner == deployment and name in self.cluster.servers():
+                    self.cluster.stop_server(name)
+            self._seen.pop(deployment)
+            self._running.pop(deployment, None)
             return
         self.mount()
         newest = max(alive, key=lambda p: p.metadata.creation_timestamp)
         revision = newest.metadata.labels["pod-template-hash"] + newest.metadata.namespace
-        if revision != self._running:
+        if revision != self._running.get(deployment):
             self.run(newest)
-            self._running = revision
-        self._seen = seen
+            self._running[deployment] = revision
+        self._seen[deployment] = seen
 
     def mount(self) -> None:
         secrets = {
@@ -187,15 +195,15 @@ class _Kubelet:
 
     def run(self, newest: Any) -> None:
         for container in newest.spec.containers:
-            programs = {
-                "opa": [str(toolchain.ensure([toolchain.FAIRLEAD_OPA])[toolchain.FAIRLEAD_OPA])],
-                "sync": [sys.executable, "-m", "fairlead"],
-            }
-            argv = [*programs[container.name], *map(self.here, container.args)]
+            program = [sys.executable, "-m", "fairlead"]
+            if container.name == "opa":
+                program = [str(toolchain.ensure([toolchain.FAIRLEAD_OPA])[toolchain.FAIRLEAD_OPA])]
+            argv = [*program, *map(self.here, container.args)]
             env = {variable.name: self.here(variable.value) for variable in container.env or ()}
-            if container.name == "sync":
-                kubeconfig = self.cluster.folder / "sync.kubeconfig"
-                self.cluster.service_account_kubeconfig(NAMESPACE, "opa", kubeconfig)
+            if container.name != "opa":
+                kubeconfig = self.cluster.folder / f"{container.name}.kubeconfig"
+                account = CONTAINERS[container.name]
+                self.cluster.service_account_kubeconfig(NAMESPACE, account, kubeconfig)
                 argv.append(f"--kubeconfig={kubeconfig}")
             if container.name in self.cluster.servers():
                 self.cluster.stop_server(container.name)
@@ -209,6 +217,7 @@ class _Kubelet:
             "127.0.0.1:8181": f"{ports.HOST}:{self.cluster.inner_port}",
             "127.0.0.1:8444": f"{ports.HOST}:{self.cluster.sync_port}",
             "0.0.0.0:8444": f"{ports.HOST}:{self.cluster.sync_port}",
+            "0.0.0.0:8445": f"{ports.HOST}:{self.cluster.controller_port}",
         }.items():
             text = text.replace(old, new)
         return text

@@ -14,8 +14,8 @@ from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.deployment.names import (
-    ACCESS,
     ACCESS_ENDS,
+    CONTROLLER,
     NAMESPACE,
     TRANSIENT_LABEL,
     UNTIL_ANNOTATION,
@@ -25,8 +25,8 @@ from fairlead.kube.responses import Response
 PROFILES = ["everything"]
 pytestmark = pytest.mark.embedded("it has other settings")
 
-CONTROLLER, ENDS = (
-    f"system:serviceaccount:{NAMESPACE}:{account}" for account in (ACCESS, ACCESS_ENDS)
+ACCOUNT, ENDS = (
+    f"system:serviceaccount:{NAMESPACE}:{account}" for account in (CONTROLLER, ACCESS_ENDS)
 )
 WIDE = f"/apis/{RBAC}/v1/clusterrolebindings"
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -38,7 +38,7 @@ def world(cluster: EmbeddedCluster) -> Iterator[World]:
         world = World(cluster)
         labelled = bound("RoleBinding", "probe", "reader", "somebody")
         labelled["metadata"]["labels"] = {TRANSIENT_LABEL: "true"}
-        for user in ("boss", CONTROLLER):  # API servers notice new guards some seconds later
+        for user in ("boss", ACCOUNT):  # API servers notice new guards some seconds later
             until(
                 lambda user=user: (
                     world.users(user, "POST", f"{BINDINGS}?dryRun=All", labelled).status == 403
@@ -72,7 +72,7 @@ def refused(answer: Response, because: str) -> None:
     assert because in answer.message
 
 
-@pytest.mark.parametrize("account", [CONTROLLER, ENDS])
+@pytest.mark.parametrize("account", [ACCOUNT, ENDS])
 def test_own_accounts_delete_no_binding_of_others(
     world: World, strangers: str, account: str
 ) -> None:
@@ -94,25 +94,25 @@ def test_the_controller_makes_no_binding_without_an_owner_and_an_end(
         manifest = bound("RoleBinding", "evil", "reader", "eve")
         changed = {key: value or None for key, value in {**owned, **changes}.items()}
         manifest["metadata"] = {"name": "evil", **changed}
-        refused(world.users(CONTROLLER, "POST", BINDINGS, manifest), because)
+        refused(world.users(ACCOUNT, "POST", BINDINGS, manifest), because)
     good = bound("RoleBinding", "good", "reader", "eve")
     good["metadata"] = {"name": "good", **owned}
-    assert world.users(CONTROLLER, "POST", f"{BINDINGS}?dryRun=All", good).ok
+    assert world.users(ACCOUNT, "POST", f"{BINDINGS}?dryRun=All", good).ok
 
 
 def test_the_controller_changes_none_so_that_it_has_no_end(
     world: World, owned: dict[str, Any], strangers: str
 ) -> None:
     users, own = world.users, f"{BINDINGS}/owned"
-    taken_over = users(CONTROLLER, "PATCH", strangers, {"metadata": owned})
+    taken_over = users(ACCOUNT, "PATCH", strangers, {"metadata": owned})
     refused(taken_over, "may not update rolebindings strangers: it ")  # two guards do
     disowned = {"ownerReferences": None, "labels": {"controller-uid": None}}
-    without_owner = users(CONTROLLER, "PATCH", own, {"metadata": disowned})
+    without_owner = users(ACCOUNT, "PATCH", own, {"metadata": disowned})
     refused(without_owner, "it does not come of a transient role binding")
     for key in (("annotations", UNTIL_ANNOTATION), ("labels", TRANSIENT_LABEL)):
         change = {"metadata": {key[0]: {key[1]: None}}}
-        refused(users(CONTROLLER, "PATCH", own, change), "it would have no end")
-    assert users(CONTROLLER, "PATCH", own, {"metadata": {"labels": {"a": "b"}}}).ok
+        refused(users(ACCOUNT, "PATCH", own, change), "it would have no end")
+    assert users(ACCOUNT, "PATCH", own, {"metadata": {"labels": {"a": "b"}}}).ok
 
 
 def test_the_second_process_ends_and_does_nothing_else(world: World, owned: dict[str, Any]) -> None:
@@ -145,8 +145,8 @@ def test_bindings_that_an_earlier_version_made_are_found(world: World) -> None:
     cluster, objects = world.cluster, world.cluster.objects()
     world.create("before", -1, 3600)
     until(lambda: world.can("before"), "access begins")
-    argv, _ = cluster._remembered(f"{ACCESS}-started")
-    cluster.stop_server(ACCESS)
+    argv, _ = cluster._remembered(f"{CONTROLLER}-started")
+    cluster.stop_server(CONTROLLER)
     guard = objects.get(ADMISSION, "ValidatingAdmissionPolicyBinding", "fairlead-access-bindings")
     assert guard is not None
     objects.delete(ADMISSION, guard["kind"], guard["metadata"]["name"])
@@ -158,7 +158,7 @@ def test_bindings_that_an_earlier_version_made_are_found(world: World) -> None:
     (opa,) = cluster.opas()
     endpoint = next(part for part in argv if part.startswith("--health-endpoint="))
     ready = f"https://{endpoint.partition('=')[2]}/health"
-    cluster.start_server(ACCESS, argv, ready=ready, ca=opa.ca)
+    cluster.start_server(CONTROLLER, argv, ready=ready, ca=opa.ca)
 
     def labels() -> dict[str, str]:
         return dict((world.binding("before") or {})["metadata"]["labels"])

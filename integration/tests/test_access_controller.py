@@ -37,7 +37,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
-from fairlead.deployment.names import ACCESS
+from fairlead.deployment.names import CONTROLLER
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, transient_access, uninstall
 from fairlead.policy.policy_set import PolicySet
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.embedded("it has other settings")
 WITHOUT = EVERYTHING.model_copy(update={"access": None})
 
 
-def send(cluster: EmbeddedCluster, number: signal.Signals, server: str = ACCESS) -> None:
+def send(cluster: EmbeddedCluster, number: signal.Signals, server: str = CONTROLLER) -> None:
     """Send a signal to a server, once it runs."""
     pid = until(lambda: cluster.servers()[server]["pid"], what=f"{server} runs")
     os.kill(int(pid), number)
@@ -358,7 +358,7 @@ def test_an_end_while_the_api_server_is_away_comes_when_it_is_back(world: World)
 
 def test_of_two_controllers_one_works(world: World) -> None:
     cluster = world.cluster
-    argv, _ = cluster._remembered(f"{ACCESS}-started")
+    argv, _ = cluster._remembered(f"{CONTROLLER}-started")
     (port,) = cluster.free_ports(1)
     others = {"--replica": "second", "--health-endpoint": f"127.0.0.1:{port}"}
     second = [
@@ -384,7 +384,7 @@ def test_of_two_controllers_one_works(world: World) -> None:
 
 def test_a_lease_that_somebody_deletes_is_made_again(world: World) -> None:
     objects = world.cluster.objects()
-    lease = ("coordination.k8s.io/v1", "Lease", ACCESS, names.NAMESPACE)
+    lease = ("coordination.k8s.io/v1", "Lease", CONTROLLER, names.NAMESPACE)
     world.create_until("Granted", "held", 30)
     former = objects.get(*lease)
     objects.delete(*lease)
@@ -411,7 +411,7 @@ main()
 
 def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_path: Path) -> None:
     cluster, offset = world.cluster, tmp_path / "offset"
-    argv, _ = cluster._remembered(f"{ACCESS}-started")
+    argv, _ = cluster._remembered(f"{CONTROLLER}-started")
     (opa,) = cluster.opas()
 
     def set_by(hours: int) -> None:
@@ -420,7 +420,7 @@ def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_p
         new.replace(offset)
 
     set_by(0)
-    cluster.stop_server(ACCESS)
+    cluster.stop_server(CONTROLLER)
     arguments = argv[argv.index("controller") :]
     endpoint = next(part for part in arguments if part.startswith("--health-endpoint="))
     ready = f"https://{endpoint.partition('=')[2]}/health"
@@ -442,7 +442,7 @@ def test_a_clock_that_is_set_leaves_no_access_that_has_ended(world: World, tmp_p
         assert not world.can("behind")
     finally:
         cluster.stop_server("shifted")
-        cluster.start_server(ACCESS, argv, ready=ready, ca=opa.ca)
+        cluster.start_server(CONTROLLER, argv, ready=ready, ca=opa.ca)
 
 
 def end_all(world: World) -> None:

@@ -21,8 +21,8 @@ from waits import DEADLINE, until
 from fairlead.access import instants, overdue, state
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
-from fairlead.deployment import access
-from fairlead.deployment.names import ACCESS, ACCESS_ENDS
+from fairlead.deployment import controller
+from fairlead.deployment.names import ACCESS_ENDS, CONTROLLER
 from fairlead.kube.clients import Objects
 from fairlead.operations import deploy
 from fairlead.policy.policy_set import PolicySet
@@ -119,7 +119,7 @@ def world(cluster: EmbeddedCluster) -> Iterator[World]:
     objects = patient(cluster)
     with applied(objects, RIGHTS):
         objects.apply(namespace_manifest(CROWD))
-        cluster.stop_server(ACCESS)
+        cluster.stop_server(CONTROLLER)
         cluster.stop_server(ACCESS_ENDS)
         create_all(objects, (transient(f"large-{n}", labels=_LABELS) for n in range(LARGE)))
         create_all(objects, (strangers_binding(f"stranger-{n}") for n in range(LARGE)))
@@ -135,7 +135,7 @@ def confined(cluster: EmbeddedCluster, name: str) -> Iterator[MemoryLimit]:
     """Run the process of this name within the memory of its container."""
     argv, _ = cluster._remembered(f"{name}-started")
     (opa,) = cluster.opas()
-    limit = MemoryLimit(name, access.MEMORY[name] * 2**20)
+    limit = MemoryLimit(name, controller.MEMORY[name] * 2**20)
     endpoint = next(part for part in argv if part.startswith("--health-endpoint="))
     ready = f"https://{endpoint.partition('=')[2]}/health"
     cluster.start_server(f"{name}-confined", limit.confined(argv), ready=ready, ca=opa.ca)
@@ -155,11 +155,11 @@ def require_one_life(world: World, name: str, limit: MemoryLimit) -> None:
 
 def test_access_ends_beside_objects_as_large_and_as_many_as_can_be(world: World) -> None:
     objects = patient(world.cluster)
-    with confined(world.cluster, ACCESS) as limit:
+    with confined(world.cluster, CONTROLLER) as limit:
         world.create_until("Granted", "early", 25)
         until(lambda: not world.can("early"), "it ends, and the controller has started")
         until(lambda: world.reason("early") == "Expired", "the status says so")
-        require_one_life(world, ACCESS, limit)
+        require_one_life(world, CONTROLLER, limit)
         world.create_until("Granted", "late", 60)
         change_some(objects)
         create_all(objects, (transient(f"many-{number}") for number in range(MANY)))
@@ -169,12 +169,12 @@ def test_access_ends_beside_objects_as_large_and_as_many_as_can_be(world: World)
         # A busy API server takes longer than the controller waits, so some may have no status yet.
         until(lambda: reasons(objects, "large")["TooLarge"], "large ones are refused", 0.5)
         assert reasons(objects, "large").keys() <= {"TooLarge", ""}
-        require_one_life(world, ACCESS, limit)
+        require_one_life(world, CONTROLLER, limit)
         world.create("next", -1, 3600)
         until(lambda: world.can("next"), "other namespaces are not concerned")
         delete_all(objects, "TransientRoleBinding", "many", 150)
         until(lambda: not reasons(objects, "many")["TooMany"], "there is room again", 0.5)
-        require_one_life(world, ACCESS, limit)
+        require_one_life(world, CONTROLLER, limit)
     assert world.users("boss", "DELETE", path("next")).ok
 
 
@@ -206,7 +206,7 @@ def left_by_the_controller(world: World) -> tuple[str, int]:
     """
     for seconds in (20, 80, 320):
         name = f"left-{seconds}"
-        with confined(world.cluster, ACCESS):
+        with confined(world.cluster, CONTROLLER):
             if seconds == 20:
                 world.create("stays", -1, 3600)
                 until(lambda: world.can("stays"), "access begins")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -26,7 +26,7 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
 from fairlead.deployment.disabled_intents import Disabled
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import CONTROLLER, NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube.clients import Objects
@@ -84,7 +84,7 @@ def renewing(cluster: EmbeddedCluster) -> EmbeddedCluster:
 
 @pytest.fixture(scope="module")
 def calm(cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
-    """A cluster whose own keepers have nothing to do for weeks; for the tests after the others."""
+    """A cluster whose controller has nothing to renew for weeks; for the tests after the others."""
     deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
     until(
         lambda: tls(cluster).remaining > timedelta(days=1) and settled(cluster),
@@ -113,9 +113,9 @@ def events(cluster: EmbeddedCluster, reason: str) -> list[str]:
 
 
 def metrics(cluster: EmbeddedCluster) -> dict[str, float]:
-    """The certificate's metrics, summed over the sidecars."""
+    """The certificate's metrics, summed over the sidecars and the controller."""
     values: dict[str, float] = {}
-    for server in cluster.sidecars():
+    for server in (*cluster.sidecars(), *cluster.controllers()):
         with requests.Session() as session:
             session.trust_env = False
             text = session.get(f"{server.url}/metrics", verify=str(server.ca), timeout=10).text
@@ -197,9 +197,9 @@ def test_certificates_are_renewed_again_and_again_under_load_and_no_pod_is_refus
     counted = metrics(renewing)
     assert counted['fairlead_certificate_renewals_total{outcome="renewed"}'] >= renewals - 1
     assert counted['fairlead_certificate_renewals_total{outcome="failed"}'] == 0
-    assert counted["fairlead_certificate_not_after_seconds"] > 2 * time.time()  # two sidecars
+    assert counted["fairlead_certificate_not_after_seconds"] > 3 * time.time()  # of three servers
     rows = status.status(renewing)["certificates"]
-    assert {(row["by"], row["renewer"]) for row in rows} == {("fairlead-keeper", "sync")}
+    assert {(row["by"], row["renewer"]) for row in rows} == {(CONTROLLER, CONTROLLER)}
     assert all(row["renewed"] for row in rows)
 
 
@@ -216,7 +216,7 @@ def test_a_renewal_leaves_disabled_what_is_disabled_and_says_so(renewing: Embedd
         disable.enable(renewing, None)
 
 
-def test_commands_and_keepers_do_not_disturb_each_other(renewing: EmbeddedCluster) -> None:
+def test_commands_and_controllers_do_not_disturb_each_other(renewing: EmbeddedCluster) -> None:
     with load(renewing) as outcome:
         for _ in range(2):
             rotate.certificate(renewing, progress=QUIET)
@@ -230,7 +230,7 @@ def replica(cluster: EmbeddedCluster, valid: int, at: int = 0) -> subprocess.Com
         ",".join(server.url.removeprefix("https://") for server in servers)
         for servers in (cluster.opas(), cluster.sidecars())
     )
-    kubeconfig = str(cluster.path / "opa.kubeconfig")
+    kubeconfig = str(cluster.path / f"{CONTROLLER}.kubeconfig")
     argv = [sys.executable, "-c", REPLICA, kubeconfig, opas, sidecars, str(valid), str(at)]
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
 
@@ -252,7 +252,7 @@ def more(placed: list[str], than: int) -> bool:
 @pytest.mark.parametrize(
     "writes", [(1, 4, 7), pytest.param(tuple(range(1, 8)), marks=pytest.mark.lab)]
 )
-def test_a_keeper_killed_at_any_step_leaves_what_works_and_another_goes_on(
+def test_a_controller_killed_at_any_step_leaves_what_works_and_another_goes_on(
     calm: EmbeddedCluster, writes: Sequence[int]
 ) -> None:
     valid = tls(calm).remaining.days + 10
@@ -277,8 +277,7 @@ def test_an_expired_certificate_found_at_start_is_replaced(calm: EmbeddedCluster
     expired(calm)
     with load(calm) as outcome:
         until(lambda: outcome["failed"], what="nobody can call OPA")
-        for name in ("sync-0", "sync-1"):
-            calm.restart_server(name)
+        calm.restart_server(CONTROLLER)
         until(
             lambda: tls(calm).remaining > timedelta(days=1) and settled(calm), what="it is replaced"
         )
@@ -375,32 +374,22 @@ def test_a_certificate_that_a_file_keeps_is_left_alone_and_warned_of(calm: Embed
     assert tls(calm) == before
     assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"fairlead render"}
     deploy.deploy(calm, PolicySet.load(Settings()), progress=QUIET)
-    assert {row["renewer"] for row in status.status(calm)["certificates"]} == {"sync"}
+    assert {row["renewer"] for row in status.status(calm)["certificates"]} == {CONTROLLER}
 
 
 def test_status_warns_where_nothing_renews(calm: EmbeddedCluster) -> None:
-    by_others = replace_setting(calm)
+    calm.stop_server(CONTROLLER)
     try:
-        rows = status.status(calm)["certificates"]
-        assert all("nothing renews it" in row["warning"] for row in rows)
+        described = status.status(calm)
+        assert all("nothing renews it" in row["warning"] for row in described["certificates"])
+        assert "no controller runs: " in "; ".join(described["problems"])
     finally:
-        by_others()
+        deploy.deploy(calm, PolicySet.load(Settings()), progress=QUIET)
     assert not any(row["warning"] for row in status.status(calm)["certificates"])
 
 
-def replace_setting(cluster: EmbeddedCluster) -> Callable[[], None]:
-    """Stop the sidecars; returns a function that restores them."""
-    for name in ("sync-0", "sync-1"):
-        cluster.stop_server(name)
-
-    def back() -> None:
-        deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
-
-    return back
-
-
 def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCluster) -> None:
-    """Runs `fairlead keeper` as its Deployment does. Here there are no pods, so it gets the
+    """Runs `fairlead controller` as its Deployment does. Here there are no pods, so it gets the
     addresses as options.
     """
     objects = calm.objects()
@@ -409,7 +398,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
     mounted = calm.path / "mounted" / "opa-0" / "tls"
     before = tls(calm)
     argv = [
-        "keeper",
+        "controller",
         f"--kubeconfig={calm.kubeconfig}",
         "--certificate-life=3000d",
         "--renew-before=2999d",
@@ -458,7 +447,7 @@ def test_beside_a_sidecar_that_reads_once_the_pods_are_replaced(calm: EmbeddedCl
 
 
 def renewals_of(url: str) -> float | None:
-    """The number of renewals by a keeper; None before the first, or if it does not answer."""
+    """The number of renewals by a controller; None before the first, or if it does not answer."""
     with requests.Session() as session:
         session.trust_env = False
         try:

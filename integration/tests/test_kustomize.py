@@ -91,10 +91,10 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
     rendered = render.render(policies, secrets=secrets, sidecar=sidecar, progress=SILENT)
     kustomize.write(rendered, tmp_path / "base")
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
-    assert len(taken) == {"sync": 38, "kube-mgmt": 40, "serve": 40}[sidecar]
+    assert len(taken) == 37
 
 
 def test_the_api_server_takes_the_committed_base(objects: clients.Objects) -> None:
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(COMMITTED)]
-    assert len(taken) == 36
+    assert len(taken) == 35
     assert "Secret" not in taken

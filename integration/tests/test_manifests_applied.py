@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from fairlead.deployment import manifests, sidecars
+from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
+from fairlead.deployment.names import ACCESS_ENDS, CONTROLLER, NAMESPACE, OPA
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.access import Access
 from fairlead.settings.models import Settings
 
 AWKWARD = 'oidc:/it\'s "us" \\ {{ é }}: #1 \U0001f692'
@@ -44,7 +46,7 @@ def test_the_api_server_takes_each_manifest_strictly(
     for manifest in rendered:
         applied = objects.apply(manifest, dry_run=True)
         assert applied["kind"] == manifest["kind"]
-    assert len(rendered) == 38
+    assert len(rendered) == 37
 
 
 def test_a_field_that_the_api_does_not_know_is_an_error(objects: clients.Objects) -> None:
@@ -58,33 +60,34 @@ def test_a_field_that_the_api_does_not_know_is_an_error(objects: clients.Objects
         objects.apply(wrong, dry_run=True)
 
 
-def test_pods_of_what_renews_meet_the_restricted_pod_security_standard(
+def test_pods_of_the_controller_meet_the_restricted_pod_security_standard(
     objects: clients.Objects,
 ) -> None:
-    settings = Settings()
-    rendered = manifests.render_objects(
-        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecars.KUBE_MGMT
-    )
-    (template,) = [
-        m["spec"]["template"]
-        for m in rendered
-        if (m["kind"], m["metadata"]["name"]) == ("Deployment", "fairlead-keeper")
-    ]
-    spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "keeper", "namespace": "fairlead"},
-        "spec": spec,
+    settings = Settings(access=Access())
+    rendered = manifests.render_objects(PolicySet.load(settings), Credentials.fresh())
+    templates = {
+        m["metadata"]["name"]: m["spec"]["template"] for m in rendered if m["kind"] == "Deployment"
     }
-    assert objects.apply(pod, dry_run=True)["spec"]["containers"][0]["name"] == "keeper"
+    for name, container in ((CONTROLLER, "controller"), (ACCESS_ENDS, "ends")):
+        spec = {**templates[name]["spec"]}
+        del spec["serviceAccountName"]  # it is not there
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": spec,
+        }
+        assert objects.apply(pod, dry_run=True)["spec"]["containers"][0]["name"] == container
 
 
 def test_pods_of_opa_meet_the_restricted_pod_security_standard(objects: clients.Objects) -> None:
     settings = Settings()
     rendered = manifests.render_objects(PolicySet.load(settings), Credentials.fresh())
-    (deployment,) = [m for m in rendered if m["kind"] == "Deployment"]
-    template = deployment["spec"]["template"]
+    (template,) = [
+        m["spec"]["template"]
+        for m in rendered
+        if (m["kind"], m["metadata"]["name"]) == ("Deployment", OPA)
+    ]
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

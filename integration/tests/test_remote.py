@@ -26,7 +26,12 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import LOOPBACK, SERVICE_NAMES
-from fairlead.deployment.names import ACCESS, CREDENTIALS_ANNOTATION, KEEPER, NAMESPACE
+from fairlead.deployment.names import (
+    CERTIFICATE_LEASE,
+    CREDENTIALS_ANNOTATION,
+    NAMESPACE,
+    OPA_PODS,
+)
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
@@ -138,8 +143,7 @@ def test_a_deployed_cluster_places_pods_and_is_asked_about_no_more(foreign: Fore
     assert [policy["status"] for policy in status["policies"]] == ["ok"]
     assert [(opa["ready"], opa["pid"]) for opa in status["opa"]] == [(True, None)] * 2
     assert {server["name"].partition("/")[2] for server in status["servers"]} == {
-        "opa",
-        "sync",
+        *("opa", "sync", "controller")
     }
     assert Path(status["kubeconfig"]).stat().st_mode & 0o777 == 0o600
     webhook = foreign.objects().get(
@@ -191,8 +195,9 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
     ca = certificates.CA.create("ended", ended)
     pair = ca.issue("opa", dns=SERVICE_NAMES, ips=LOOPBACK, server=True, valid=ended)
     parts = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": ca.cert_pem}
-    # Without the Lease no keeper renews it: one that came first would keep the deployment waiting.
-    foreign.objects().delete("coordination.k8s.io/v1", "Lease", KEEPER, NAMESPACE)
+    # Without the Lease no controller renews it: one that came first would keep the deployment
+    # waiting.
+    foreign.objects().delete("coordination.k8s.io/v1", "Lease", CERTIFICATE_LEASE, NAMESPACE)
     rotate._apply_secret(foreign.objects(), "opa-tls", parts)
     deployed.refresh({"opa-tls": parts})
     result(foreign, "status", code=1)
@@ -223,33 +228,14 @@ def test_logs_are_those_of_the_pods(foreign: Foreign) -> None:
     assert f"one of {server.partition('/')[0]}/opa" in fairlead(foreign, "logs", "x", code=2).stderr
 
 
-def test_the_controller_of_access_is_waited_for_and_asked(
+def test_the_controller_is_waited_for_and_asked(
     foreign: Foreign, deployed: remote.RemoteCluster
 ) -> None:
-    labels = {"app.kubernetes.io/name": ACCESS}
-    confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    container = {"name": "controller", "image": "fairlead", "securityContext": confined}
-    security = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    spec = {"containers": [container], "securityContext": security}
-    template = {"metadata": {"labels": labels}, "spec": spec}
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": ACCESS, "namespace": NAMESPACE, "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }
-    foreign.objects().apply(manifest)
-    try:
-        deployed._access.roll_out(Progress())
-        (server,) = deployed.access_controllers()
-        assert f"{server.pod}/controller" in deployed.servers()
-        # Behind the port of every pod is the sidecar here, which does not lead.
-        status = result(foreign, "status", code=1)
-        assert [row["leading"] for row in status["access"]] == [None]
-        assert ["Lease" in problem for problem in status["problems"]] == [True]
-    finally:
-        foreign.objects().delete("apps/v1", "Deployment", ACCESS, NAMESPACE)
-    until(lambda: not deployed.access_controllers(), what="its pod is gone")
+    controllers = deployed.controllers()
+    assert {f"{server.pod}/controller" for server in controllers} <= deployed.servers().keys()
+    rows = result(foreign, "status")["controllers"]
+    # Without the setting `access`, none of them gives any.
+    assert [(row["healthy"], row["leading"]) for row in rows] == [(True, None)] * 2
 
 
 def test_a_log_is_followed(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
@@ -301,9 +287,9 @@ def test_a_pod_that_is_gone_is_asked_no_more(
 
 
 def test_a_restart_replaces_the_pods(foreign: Foreign, deployed: remote.RemoteCluster) -> None:
-    before = set(deployed.servers())
+    before = of_opa(deployed)
     deployed.restart(progress=Progress())
-    assert before.isdisjoint(deployed.servers())
+    assert before.isdisjoint(of_opa(deployed))
     token = current(foreign).token
     until(
         lambda: (
@@ -353,16 +339,16 @@ def test_a_sidecar_that_reads_its_files_once_gets_new_pods_for_other_ones_alone(
     deployed.choose(sidecars.KUBE_MGMT)
     digest = current(foreign).digest
     deployed.refresh({"opa-token": {}})
-    before = set(deployed.servers())
+    before = of_opa(deployed)
     apps = client.AppsV1Api(clients.connect(foreign.kubeconfig))
     template: Any = apps.read_namespaced_deployment("opa", NAMESPACE)
     assert template.spec.template.metadata.annotations[CREDENTIALS_ANNOTATION] == digest
     deployed.refresh({"opa-token": {}})
-    assert set(deployed.servers()) == before
+    assert of_opa(deployed) == before
     changed = b64encode(current(foreign).token[::-1].encode()).decode()
     foreign.core.patch_namespaced_secret("opa-token", NAMESPACE, {"data": {"token": changed}})
     deployed.refresh({"opa-token": {}})
-    assert before.isdisjoint(deployed.servers())
+    assert before.isdisjoint(of_opa(deployed))
 
 
 def test_pods_that_do_not_come_up_tell_why(
@@ -408,11 +394,17 @@ def current(cluster: Foreign) -> Any:
 
 
 def pods(cluster: Foreign) -> list[Any]:
+    """The pods of OPA that do not end."""
     return [
         p
-        for p in cluster.core.list_namespaced_pod(NAMESPACE).items
+        for p in cluster.core.list_namespaced_pod(NAMESPACE, label_selector=OPA_PODS).items
         if not p.metadata.deletion_timestamp
     ]
+
+
+def of_opa(cluster: remote.RemoteCluster) -> set[str]:
+    """The servers in the pods of OPA."""
+    return {name for name in cluster.servers() if not name.endswith("/controller")}
 
 
 def webhooks(cluster: Foreign) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from fairlead.clusters.embedded import process_list
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import ACCESS
+from fairlead.deployment.names import CONTROLLER
 from lab.chaos.faults import Faults
 from lab.chaos.schedule import Fault
 
@@ -28,7 +28,7 @@ class EmbeddedFaults(Faults):
 
     def _signal(self, fault: Fault) -> tuple[str, Callable[[], None]]:
         how, _, kind = fault.kind.partition(" ")
-        kind = ACCESS if kind == "controller" else kind
+        kind = CONTROLLER if kind == "controller" else kind
         servers = {
             name: record
             for name, record in self._cluster.servers().items()

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import ACCESS, NAMESPACE, OPA_PODS
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, OPA_PODS
 from fairlead.kube import api_requests
 from lab import containers
 from lab.chaos.faults import Faults
@@ -76,7 +76,7 @@ class KindFaults(Faults):
         """
         namespace, labels = {
             _API_SERVER: ("kube-system", f"component={_API_SERVER}"),
-            "controller": (NAMESPACE, f"app.kubernetes.io/name={ACCESS}"),
+            "controller": (NAMESPACE, f"app.kubernetes.io/name={CONTROLLER}"),
         }.get(kind, (NAMESPACE, OPA_PODS))
         with api_requests.explained(f"cannot list the pods of {kind}"):
             # Any: in the package's models every field may be None, also those that an API server

@@ -16,7 +16,7 @@ from kubernetes import client
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.clusters.kind import KindCluster
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import ACCESS, NAMESPACE
+from fairlead.deployment.names import CONTROLLER, NAMESPACE
 from fairlead.kube import clients
 from lab.chaos.kind_faults import KindFaults
 from lab.chaos.schedule import COMPACT, Episode, Fault
@@ -38,7 +38,7 @@ def control_plane() -> Iterator[BareCluster]:
         opa, server = {"app.kubernetes.io/name": "opa"}, {"component": "kube-apiserver"}
         add(objects, core, "opa-a", NAMESPACE, opa, "worker", ["opa", "sync"])
         add(objects, core, "opa-b", NAMESPACE, opa, "worker2", ["opa", "sync"])
-        access = {"app.kubernetes.io/name": ACCESS}
+        access = {"app.kubernetes.io/name": CONTROLLER}
         add(objects, core, "access-a", NAMESPACE, access, "worker", ["controller"])
         add(
             objects,

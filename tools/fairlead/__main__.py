@@ -73,7 +73,7 @@ COMMANDS = {
 }
 HIDDEN = {
     "fairlead.cli": ("help", "version"),
-    "fairlead.cli.processes": ("sync", "serve", "controller", "keeper"),
+    "fairlead.cli.processes": ("sync", "serve", "controller"),
 }
 """Commands that --help leaves out: pods run them, or it says the same."""
 

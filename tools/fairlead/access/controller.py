@@ -1,5 +1,5 @@
-"""`fairlead controller`: has OPA decide about each transient binding when that is due, and carries
-the decision out.
+"""Has OPA decide about each transient binding when that is due, and carries the decision out: a
+part of `fairlead controller`.
 
 kopf is not used. Its timers put a finalizer on each object, so that nothing could be revoked while
 the controller is away; they sleep by the monotonic clock, so that a clock that is set delays an
@@ -28,7 +28,7 @@ from fairlead.access.metrics import Metrics
 from fairlead.access.state import Child, Parent, State
 from fairlead.access.trail import Trail, described, former
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import ACCESS
+from fairlead.deployment.names import ACCESS, CONTROLLER
 from fairlead.keeper.lease import Lease, Lost, Pace
 from fairlead.kube.api_requests import BRIEF, MERGE, MOST, SMALL_PAGE, ApiRequests
 from fairlead.kube.errors import ApiServerError, TooLarge
@@ -72,10 +72,12 @@ class Controller:
     away by the time that is written into them, `asks` has OPA decide.
     """
 
+    name = "access"
+
     def __init__(self, options: Options, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig or address."""
         self._api = ApiRequests(options.kubeconfig, timeout=BRIEF, page=SMALL_PAGE, most=MOST)
-        self._lease = Lease(self._api, options.replica, name=ACCESS, pace=PACE, restored=True)
+        self._lease = Lease(self._api, options.replica, name=CONTROLLER, pace=PACE, restored=True)
         self._leading = Event()
         self._decisions = Decisions(
             lambda: OpaCredentials(
@@ -152,7 +154,7 @@ class Controller:
                 pause = random.uniform(0.4, 0.6)  # noqa: S311 - spreads requests, keeps no secret
             except ApiServerError as error:
                 if str(error) != self._election:
-                    log.warning("the Lease %s cannot be taken: %s", ACCESS, error)
+                    log.warning("the Lease %s cannot be taken: %s", CONTROLLER, error)
                 self._election, pause = str(error), random.uniform(0.1, 0.3)  # noqa: S311 - the same
 
     def _lead(self, stop: Event) -> None:

@@ -56,6 +56,8 @@ class _Binding(NamedTuple):
 class Overdue:
     """Ends what is overdue. Several may run: each deletes only the binding that it has seen."""
 
+    name = "overdue"
+
     def __init__(self, kubeconfig: Path | None, registry: CollectorRegistry) -> None:
         """Sends nothing yet. Raises UsageError for an unusable kubeconfig."""
         self._api = ApiRequests(kubeconfig, timeout=BRIEF, page=_PAGE, most=MOST)

@@ -1,4 +1,4 @@
-"""The options that `fairlead sync`, `keeper`, `controller` and `serve` share, and their log.
+"""The options that `fairlead sync`, `controller` and `serve` share, and their log.
 
 Durations are read here for all commands.
 """

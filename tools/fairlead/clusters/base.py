@@ -84,8 +84,8 @@ class Cluster(Protocol):
     def sidecars(self) -> Sequence[Server]:
         """Every sidecar that reports its health; kube-mgmt does not."""
 
-    def access_controllers(self) -> Sequence[Server]:
-        """Every `fairlead controller`."""
+    def controllers(self) -> Sequence[Server]:
+        """Every `fairlead controller` but those with --overdue."""
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """Bring new contents of Secrets, name -> key -> data, into the pods' mounted files, as the

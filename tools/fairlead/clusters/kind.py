@@ -126,8 +126,9 @@ class KindCluster(RemoteCluster):
         if policy == "Always":
             return
         docker.available()
-        containers = ("opa", "keeper") if self.sidecar.engine == OPA_ENGINE else ()
-        fields = dict.fromkeys(IMAGES[container] for container in (*containers, self.sidecar.name))
+        decider = ["opa"] if self.sidecar.engine == OPA_ENGINE else []
+        containers = [*decider, "controller", self.sidecar.name]
+        fields = dict.fromkeys(IMAGES[container] for container in containers)
         variables = {getattr(settings.images, field): IMAGE_VARIABLES[field] for field in fields}
         for image, variable in variables.items():
             _have(image, variable, pull=policy != "Never", progress=progress)

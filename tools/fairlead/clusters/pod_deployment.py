@@ -23,7 +23,6 @@ IMAGES = {
     "kube-mgmt": "kube_mgmt",
     "sync": "fairlead",
     "serve": "fairlead",
-    "keeper": "fairlead",
     "controller": "fairlead",
     "ends": "fairlead",
 }  # container -> field of Images

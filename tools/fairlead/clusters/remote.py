@@ -22,8 +22,8 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import ownership, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
-    ACCESS,
     ACCESS_ENDS,
+    CONTROLLER,
     CREDENTIALS_ANNOTATION,
     NAMESPACE,
     PYTHON_ENGINE,
@@ -39,7 +39,7 @@ from fairlead.policy.policy_set import PolicySet
 _SILENCE = 24 * 3600.0
 """Seconds for which a followed log may stay silent; the client has no other way to wait forever."""
 _CONTROLLER = "controller"
-"""The container of the controller of access."""
+"""The container of the controller."""
 
 
 class RemoteCluster:
@@ -86,7 +86,7 @@ class RemoteCluster:
         return True
 
     def serve(self, policies: PolicySet, credentials: Credentials, *, progress: Progress) -> None:
-        """Wait until the Deployments that were applied, of OPA and of the controller of access, are
+        """Wait until the Deployments that were applied, of OPA and of the controller, are
         rolled out. Raises FairleadError with the pods' problems.
 
         Pods that the Deployment does not replace get the applied Secrets at once, as by `refresh`.
@@ -94,10 +94,10 @@ class RemoteCluster:
         self._opa.remount()
         self._opa.roll_out(progress)
         access = policies.settings.access
-        if access and access.own_controller:
-            for deployment in (self._access, self._access_ends):
-                deployment.remount()
-                deployment.roll_out(progress)
+        with_ends = access and access.own_controller
+        for deployment in (self._controller, *([self._access_ends] if with_ends else [])):
+            deployment.remount()
+            deployment.roll_out(progress)
 
     def opas(self) -> Sequence[OpaServer]:
         """Every OPA whose container runs."""
@@ -114,9 +114,9 @@ class RemoteCluster:
         urls = self._urls(sidecar.name, containers.SYNC_PORT)
         return [Server(url, self._ca(), pod=name) for name, url in urls]
 
-    def access_controllers(self) -> Sequence[Server]:
+    def controllers(self) -> Sequence[Server]:
         """Every controller whose container runs."""
-        urls = self._urls(_CONTROLLER, containers.SYNC_PORT, self._access)
+        urls = self._urls(_CONTROLLER, containers.CONTROLLER_PORT, self._controller)
         return [Server(url, self._ca(), pod=name) for name, url in urls]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -131,7 +131,7 @@ class RemoteCluster:
             self._opa.annotate_template(CREDENTIALS_ANNOTATION, credentials.digest)
             self._opa.roll_out(Progress())
         self._opa.remount()
-        self._access.remount()
+        self._controller.remount()
         self._access_ends.remount()
 
     def restart(self, *, progress: Progress) -> None:
@@ -148,7 +148,7 @@ class RemoteCluster:
                 "restarts": status.restart_count,
                 "running": bool(status.state and status.state.running),
             }
-            for deployment in (self._opa, self._access, self._access_ends)
+            for deployment in (self._opa, self._controller, self._access_ends)
             for pod in deployment.pods()
             for status in pod.status.container_statuses or ()
         }
@@ -229,8 +229,8 @@ class RemoteCluster:
         return OpaDeployment(self.kubeconfig)
 
     @cached_property
-    def _access(self) -> PodDeployment:
-        return PodDeployment(self._api, ACCESS, ACCESS)
+    def _controller(self) -> PodDeployment:
+        return PodDeployment(self._api, CONTROLLER, CONTROLLER)
 
     @cached_property
     def _access_ends(self) -> PodDeployment:

@@ -25,7 +25,7 @@ _VERSION = "admissionregistration.k8s.io/v1"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _PATIENCE = 15.0  # seconds; a renewal of the certificate changes the webhooks twice
 _COMMENT = re.compile(rb"# connections since ([^\n]*)\n")
-_COMMENTS = re.compile(rb"^#[^\n]*\n", re.MULTILINE)  # also the keeper's
+_COMMENTS = re.compile(rb"^#[^\n]*\n", re.MULTILINE)  # also the controller's
 
 
 def renew(objects: clients.Objects, moment: datetime) -> None:

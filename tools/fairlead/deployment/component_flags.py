@@ -1,4 +1,4 @@
-"""The flags that deployments start `fairlead sync`, `keeper`, `controller` and `serve` with.
+"""The flags that deployments start `fairlead sync`, `controller` and `serve` with.
 
 The commands read them (fairlead.cli), and fairlead.deployment.sidecars writes them. kube-mgmt gets
 the same flags, as far as it knows them. The defaults are those of fairlead.sync.sidecar.Options.
@@ -29,7 +29,6 @@ CERTIFICATE_LIFE = "--certificate-life"
 RENEW_BEFORE = "--renew-before"
 OPAS = "--opas"
 SIDECARS = "--sidecars"
-ENABLE_IN_TIME = "--enable-in-time"
 ROLL_OUT = "--roll-out"
 DEPLOYED = "--deployed"
 LISTEN = "--listen"

@@ -176,8 +176,8 @@ def _patch(
     *,
     dry_run: bool = False,
 ) -> bool:
-    """Change one object; False if there is nothing to change. Somebody else, such as the keeper,
-    may change it at the same time.
+    """Change one object; False if there is nothing to change. Somebody else, such as the
+    controller, may change it at the same time.
     """
     manifest = objects.get(*key)
     operations = [] if manifest is None else change(manifest)

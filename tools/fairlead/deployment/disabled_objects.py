@@ -6,8 +6,6 @@ selector is better than a match condition: API servers check it first, so that n
 evaluated that could exceed its cost limit. No manifest of Fairlead has one, so those who apply the
 manifests again (a GitOps controller, say) leave it. An annotation for each intent records who
 switched it off, when and why.
-
-Standard library only: the keeper reads it in the sidecar's process.
 """
 
 from __future__ import annotations

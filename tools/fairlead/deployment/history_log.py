@@ -1,8 +1,8 @@
 """The log of what was in force: the ConfigMap `fairlead-history`, with an entry for each push,
 rollback and deployment, and for each time that intents were disabled or enabled.
 
-Guards let only administrators change it. The keeper may add that it enabled an intent, and change
-nothing else (80-guards.yaml).
+Guards let only administrators change it. The controller may add that it enabled an intent, and
+change nothing else (80-guards.yaml).
 """
 
 from __future__ import annotations

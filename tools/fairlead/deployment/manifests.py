@@ -18,7 +18,7 @@ import yaml
 from fairlead.common import paths, texts
 from fairlead.common.digests import digest
 from fairlead.deployment import (
-    access,
+    controller,
     disabled_objects,
     names,
     ownership,
@@ -33,7 +33,6 @@ from fairlead.deployment.credentials import (
 )
 from fairlead.deployment.names import (
     ENGINE_ANNOTATION,
-    KEEPER,
     NAMESPACE,
     OPA,
     OPA_ENGINE,
@@ -47,6 +46,7 @@ from fairlead.deployment.sidecars import Sidecar
 from fairlead.opa import containers
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.access import OWN_CONTROLLER
 from fairlead.settings.models import Settings
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
@@ -119,6 +119,7 @@ def render_files(
     settings, active = policies.settings, policies.active
     sidecar.require(settings)
     look_up, opa = (f"127.0.0.1:{port}" for port in (containers.SYNC_PORT, containers.INNER_PORT))
+    renews = settings.certificates.by == "fairlead"
     environment = _templates()
     values = {
         "namespace": NAMESPACE,
@@ -138,21 +139,21 @@ def render_files(
             "url": webhook_url,
             "ca": credentials.ca if settings.certificates.by == "fairlead" else None,
         },
-        "access_arguments": access.arguments(
-            settings.access,
-            f"https://{SERVICE_NAMES[2]}",
-            f"0.0.0.0:{containers.SYNC_PORT}",
+        "controller_arguments": controller.arguments(
+            settings,
+            f"0.0.0.0:{containers.CONTROLLER_PORT}",
+            controller.renewal(settings, rolls=not sidecar.rereads),
+            opa_url=f"https://{SERVICE_NAMES[2]}",
             tls=containers.MOUNTED.tls,
-            token=access.TOKEN,
-        )
-        if settings.access
-        else [],
-        "access_ends_arguments": access.ends_arguments(
-            f"0.0.0.0:{containers.SYNC_PORT}", tls=containers.MOUNTED.tls
+            token=controller.TOKEN,
         ),
-        "access_liveness": access.LIVENESS,
-        "access_memory": access.MEMORY,
-        "access_token": access.TOKEN,
+        "ends_arguments": controller.ends_arguments(
+            f"0.0.0.0:{containers.CONTROLLER_PORT}", tls=containers.MOUNTED.tls
+        ),
+        "controller_liveness": controller.LIVENESS,
+        "controller_memory": controller.MEMORY,
+        "controller_port": containers.CONTROLLER_PORT,
+        "controller_token": controller.TOKEN,
         "replicas": 0 if webhook_url else settings.replicas,
         "webhooks": webhooks.of(active, settings),
         "files": containers.MOUNTED,
@@ -182,23 +183,15 @@ def render_files(
         "sidecar_arguments": sidecar.arguments(
             containers.MOUNTED, policies, opa, f"0.0.0.0:{sidecar.liveness.port}"
         ),
-        "keeper": keeper(settings, sidecar),
-        "switching": switching(settings, sidecar),
-        "trusting": f"system:serviceaccount:{NAMESPACE}:{keeper(settings, sidecar)}"
-        if keeper(settings, sidecar)
-        else INJECTOR,
-        "keeper_apart": keeper(settings, sidecar) == KEEPER,
+        "controller_user": OWN_CONTROLLER,
+        "renews": renews,
+        "rolls": renews and not sidecar.rereads,
+        "trusting": OWN_CONTROLLER if renews else INJECTOR,
         "service_names": SERVICE_NAMES,
         "loopback": LOOPBACK,
         "certificate_seconds": int(settings.certificates.valid.total_seconds()),
         "renewal_seconds": int(settings.certificates.renewal.total_seconds()),
         "renewed_by": RENEWED_BY,
-        "keeper_arguments": sidecars.keeper(
-            containers.MOUNTED,
-            settings,
-            f"0.0.0.0:{containers.SYNC_PORT}",
-            roll_out=not sidecar.rereads,
-        ),
         "read_once": "" if sidecar.rereads else _read_once(settings, credentials),
     }
     # libyaml reads what the templates make in a tenth of the time of PyYAML's own parser.
@@ -234,18 +227,6 @@ def _templates() -> jinja2.Environment:
     environment.filters["json"] = _json  # Jinja2's own tojson escapes for HTML
     environment.filters["cel"] = _cel
     return environment
-
-
-def keeper(settings: Settings, sidecar: Sidecar) -> str | None:
-    """The service account that renews the certificate; None if Fairlead does not renew it."""
-    if settings.certificates.by != "fairlead":
-        return None
-    return OPA if sidecar.renews else KEEPER
-
-
-def switching(settings: Settings, sidecar: Sidecar) -> str | None:
-    """The service account of what enables intents whose time is over; None if nothing does."""
-    return OPA if sidecar.renews else keeper(settings, sidecar)
 
 
 def _read_once(settings: Settings, credentials: Credentials) -> str:

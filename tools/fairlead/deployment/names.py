@@ -13,23 +13,22 @@ EXEMPT = ("kube-system", "kube-public", "kube-node-lease", NAMESPACE)
 one."""
 CLUSTER_ROLES = (
     "fairlead-admin",
-    "fairlead-keeper",
+    "fairlead-controller",
     "fairlead-opa",
     "fairlead-pool-admin",
-    "fairlead-switches",
 )
 """The ClusterRoles, and the ClusterRoleBindings of the same names."""
 
 OPA = "opa"
 """The Deployment of OPA, and its service account."""
-KEEPER = "fairlead-keeper"
-"""The Deployment that renews the certificate beside kube-mgmt, its service account, and its
-Lease."""
-SWITCHES = "fairlead-switches"
-"""The Role and the ClusterRole of what enables intents whose `fairlead disable --for` is over."""
+CONTROLLER = "fairlead-controller"
+"""The Deployment of `fairlead controller`, its service account and rights, the Lease of the one
+that gives access, and the field manager of what it changes."""
+CERTIFICATE_LEASE = "fairlead-keeper"
+"""The Lease of whoever changes the certificate: a controller or a command."""
 ACCESS = "fairlead-access"
-"""The Deployment that carries out transient role bindings, its service account and Lease, and the
-guard of these bindings."""
+"""The rights to carry out transient role bindings, the guard of these, the component of their
+Events, and the field manager of what comes of them."""
 ACCESS_ENDS = "fairlead-access-ends"
 """The Deployment that ends what `fairlead-access` did not end, and its service account."""
 TRANSIENT_LABEL = "access.fairlead.dev/transient"
@@ -100,8 +99,8 @@ CREDENTIALS_ANNOTATION = "fairlead.dev/credentials"
 """The annotation of OPA's pods that replaces them if the credentials change, for sidecars that
 read these once."""
 CAS_ANNOTATION = "fairlead.dev/authorities"
-"""The annotation of OPA's pods by which the keeper replaces them if the CAs change, for the same
-sidecars."""
+"""The annotation of OPA's pods by which the controller replaces them if the CAs change, for the
+same sidecars."""
 RENEWED_BY = "fairlead.dev/renewed-by"
 """The annotation of the Secret opa-tls that names what renews it, if that is not Fairlead in the
 cluster."""

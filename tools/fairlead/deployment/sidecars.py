@@ -11,9 +11,8 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, PYTHON_ENGINE
@@ -53,9 +52,6 @@ class Sidecar(ABC):
     """Whether it reads its token and its CA file again when they change; otherwise it is
     restarted."""
 
-    renews = False
-    """Whether it renews OPA's certificate; otherwise a Deployment of the keeper does."""
-
     liveness: Liveness
     """When it is restarted: because it hangs, or because its OPA restarted."""
 
@@ -94,7 +90,6 @@ class Sync(Sidecar):
 
     name = "sync"
     look_up = True
-    renews = True
     # Not /health: a restart does not help if the API server or OPA is away.
     liveness = Liveness(SYNC_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
 
@@ -129,9 +124,7 @@ class Sync(Sidecar):
                 if settings.decision_logs.console and not settings.decision_logs.service
                 else []
             ),
-            *renewal(settings),
-            flags.ENABLE_IN_TIME,
-            *_served(files, listen),
+            *served(files.tls, listen),
         ]
 
     def opa_environment(self, files: Files, address: str) -> dict[str, str]:
@@ -214,7 +207,7 @@ class KubeMgmt(Sidecar):
 
 class Serve(Sidecar):
     """`fairlead serve`, which decides by policies in Python. It follows the policies' ConfigMap and
-    the namespaces by itself, with rights to read alone: the keeper renews its certificate.
+    the namespaces by itself, with rights to read alone.
     """
 
     name = "serve"
@@ -261,31 +254,14 @@ def replication(replicated: Iterable[Resource]) -> list[str]:
     return arguments
 
 
-def renewal(settings: Settings) -> list[str]:
-    """The flags for the renewal of the certificate; none if Fairlead does not renew it."""
-    policy = settings.certificates
-    if policy.by != "fairlead":
-        return []
-    return [
-        f"{flags.CERTIFICATE_LIFE}={policy.life}",
-        f"{flags.RENEW_BEFORE}={durations.text(policy.renewal)}",
-    ]
-
-
-def keeper(files: Files, settings: Settings, listen: str, *, roll_out: bool) -> list[str]:
-    """The arguments of the keeper, for sidecars that do not renew. With `roll_out`, it replaces the
-    pods, as these do not read their CAs again.
+def served(tls: PurePath, listen: str) -> list[str]:
+    """The flags to serve health and metrics at `listen`, with the certificate in the folder
+    `tls`.
     """
-    rolling = [flags.ROLL_OUT] if roll_out else []
-    served = _served(files, listen)
-    return ["keeper", *renewal(settings), *rolling, flags.ENABLE_IN_TIME, *served]
-
-
-def _served(files: Files, listen: str) -> list[str]:
     return [
         f"{flags.HEALTH_ENDPOINT}={listen}",
-        f"{flags.TLS_CERT_FILE}={files.tls / 'tls.crt'}",
-        f"{flags.TLS_PRIVATE_KEY_FILE}={files.tls / 'tls.key'}",
+        f"{flags.TLS_CERT_FILE}={tls / 'tls.crt'}",
+        f"{flags.TLS_PRIVATE_KEY_FILE}={tls / 'tls.key'}",
     ]
 
 

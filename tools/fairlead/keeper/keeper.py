@@ -1,5 +1,5 @@
-"""Checks OPA's certificate regularly, renews it in time, and reports the outcome. The keeper runs
-in each sidecar `sync`, or as a Deployment beside kube-mgmt."""
+"""Checks OPA's certificate regularly, renews it in time, and reports the outcome: a part of
+`fairlead controller`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import renewal_steps
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed, Secret
@@ -24,8 +24,6 @@ from fairlead.pki import certificates
 
 log = logging.getLogger(__name__)
 
-MANAGER = KEEPER
-"""The field manager of its changes."""
 SHORTEST, LONGEST = 1.0, 60.0
 """Bounds of the pause between two checks of the certificate, in seconds. The pause is a tenth of
 the time between two renewals."""
@@ -64,7 +62,7 @@ class Keeper:
         self._before = before
         self._replica = replica
         self._lease = Lease(api, replica)
-        self._deployed = Deployed(api, manager=MANAGER, check=self._lease.check)
+        self._deployed = Deployed(api, manager=CONTROLLER, check=self._lease.check)
         self._failures = 0
         self._trouble: str | None = None
         self._looked: str | None = None
@@ -93,13 +91,13 @@ class Keeper:
                 pause = self._pause()
 
     def health(self) -> dict[str, Any]:
-        """{"before", "looked", "trouble"}: the seconds before the end at which it renews, the time
-        of the last check (RFC 3339), and why it cannot renew, or None.
+        """{"before", "looked", "reasons"}: the seconds before the end at which it renews, the time
+        of the last check (RFC 3339), and why it cannot renew.
         """
         return {
             "before": self._before.total_seconds(),
             "looked": self._looked,
-            "trouble": self._trouble,
+            "reasons": [self._trouble] if self._trouble else [],
         }
 
     def look(self) -> None:
@@ -191,8 +189,8 @@ class Keeper:
         self._reported[reason] = (message, time.monotonic())
         log.log(logging.INFO if kind == "Normal" else logging.WARNING, "%s", message)
         try:
-            report = event(kind, reason, message, about=_SECRET, component=MANAGER)
-            self._api.call("POST", _EVENTS, report, manager=MANAGER)
+            report = event(kind, reason, message, about=_SECRET, component=CONTROLLER)
+            self._api.call("POST", _EVENTS, report, manager=CONTROLLER)
         except FairleadError as error:
             log.warning("the Event could not be written: %s", error)
 

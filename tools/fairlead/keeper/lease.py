@@ -1,6 +1,5 @@
-"""A lock for the whole cluster, held in a Lease: only one keeper or command (`deploy`,
-`rotate cert`) at a time may change the certificate, and only one `fairlead controller` gives
-access.
+"""A lock for the whole cluster, held in a Lease: only one controller or command (`deploy`,
+`rotate cert`) at a time may change the certificate, and only one controller gives access.
 
 The leader election of the kubernetes package is not used. It always takes the default client of the
 process, cannot be stopped, and never gives the Lease back: it is made for processes that lead as
@@ -23,13 +22,12 @@ from typing import Any
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.deployment import ownership
-from fairlead.deployment.names import KEEPER, NAMESPACE
+from fairlead.deployment.names import CERTIFICATE_LEASE, NAMESPACE
 from fairlead.kube.api_requests import APPLY, MERGE, ApiRequests
 from fairlead.kube.errors import ApiServerError
 
 log = logging.getLogger(__name__)
 
-NAME = KEEPER
 DURATION = 15.0
 """Seconds without a renewal after which another holder may take the Lease."""
 RENEWED = 3.0
@@ -65,7 +63,7 @@ class Lease:
         api: ApiRequests,
         holder: str,
         *,
-        name: str = NAME,
+        name: str = CERTIFICATE_LEASE,
         pace: Pace | None = None,
         restored: bool = False,
     ) -> None:

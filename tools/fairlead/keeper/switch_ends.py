@@ -1,9 +1,9 @@
 """Enables intents again whose `fairlead disable --for` is over.
 
-It runs in each sidecar `sync`, and in the keeper beside kube-mgmt. Several may run: all of them do
-the same, each change names the version that it is based on, and the history gets one entry. Nothing
-is remembered: the end stands in the webhooks, beside what is disabled. So after a time in which
-none runs, the first look enables what is over.
+It runs in each `fairlead controller`. Several may run: all of them do the same, each change names
+the version that it is based on, and the history gets one entry. Nothing is remembered: the end
+stands in the webhooks, beside what is disabled. So after a time in which none runs, the first look
+enables what is over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead.common import texts
 from fairlead.deployment import disabled_intents, disabled_objects, history_log
 from fairlead.deployment.disabled_objects import Record
 from fairlead.deployment.history_log import ENABLE, Entry
-from fairlead.deployment.names import KEEPER, NAMESPACE, SWITCHES
+from fairlead.deployment.names import CONTROLLER
 from fairlead.kube import clients
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.events import event
@@ -55,8 +55,8 @@ class SwitchEnds:
                 self._objects.renew()
 
     def health(self) -> dict[str, Any]:
-        """{"trouble"}: why it cannot look or enable, or None."""
-        return {"trouble": self._trouble}
+        """{"reasons"}: why it cannot look or enable."""
+        return {"reasons": [self._trouble] if self._trouble else []}
 
     def look(self) -> None:
         """Enable what is over. Raises ApiServerError if that fails."""
@@ -87,7 +87,7 @@ class SwitchEnds:
             history_log.appended(self._objects, entry_, bounded=False)
             message = f"{', '.join(over)}: enabled, as the time was over; {entry_.message}"
             self._objects.create(
-                event("Normal", "IntentEnabled", message, about=about, component=KEEPER)
+                event("Normal", "IntentEnabled", message, about=about, component=CONTROLLER)
             )
         except ApiServerError as error:
             log.warning("the end of what was disabled is not in the history: %s", error)
@@ -124,16 +124,9 @@ def missing(objects: clients.Objects) -> str | None:
     """Why nothing in the cluster enables what is over; None if something does. Raises
     ApiServerError.
     """
-    binding = objects.get(_RBAC, "ClusterRoleBinding", SWITCHES)
-    accounts = [subject["name"] for subject in (binding or {}).get("subjects") or ()]
-    if binding is not None and KEEPER in accounts:
-        keeper = objects.get("apps/v1", "Deployment", KEEPER, NAMESPACE) or {}
-        accounts = accounts if (keeper.get("spec") or {}).get("replicas") else []
-    if accounts:
+    if objects.get(_RBAC, "ClusterRoleBinding", CONTROLLER) is not None:
         return None
-    if binding is None:
-        return (
-            "what is deployed has nothing that would end it: run `fairlead deploy` with the engine "
-            "opa or python"
-        )
-    return "only the sidecar sync, or the keeper beside kube-mgmt, ends it, and neither runs here"
+    return (
+        "what is deployed has nothing that would end it: run `fairlead deploy` with the engine "
+        "opa or python"
+    )

@@ -13,6 +13,8 @@ but the sidecar."""
 INNER_PORT = 8181
 """The port at which OPA itself serves its API, on loopback, to the sidecar."""
 SYNC_PORT = 8444
+CONTROLLER_PORT = 8445
+"""The port at which `fairlead controller` serves its health."""
 DRAIN = 95
 """Seconds for which a pod still answers after it was told to end.
 

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common import durations, texts
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import KEEPER, NAMESPACE, TLS_SECRET
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import trust
 from fairlead.kube import clients
 from fairlead.operations import deployed_state
@@ -31,7 +31,7 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
     if stored is None or stored.tls is None:
         return []
     policy = deployed_state.certificates(objects)
-    renewer, trouble = _renewer(cluster, objects, policy, stored)
+    renewer, trouble = _renewer(cluster, policy, stored)
     return [
         {
             "name": name,
@@ -51,27 +51,23 @@ def certificates(cluster: Cluster, objects: clients.Objects) -> list[dict[str, A
 
 
 def _renewer(
-    cluster: Cluster, objects: clients.Objects, policy: Certificates, stored: trust.Secret
+    cluster: Cluster, policy: Certificates, stored: trust.Secret
 ) -> tuple[str | None, str | None]:
     """What renews the certificate, None for nothing, and what prevents that."""
     if policy.by != "fairlead":
         return policy.by, None
     if stored.kept_by:
         return stored.kept_by, None
-    if cluster.sidecar.renews:
-        keepers = [health["keeper"] for health in _healths(cluster) if health.get("keeper")]
-        return ("sync" if keepers else None), next(
-            (keeper["trouble"] for keeper in keepers if keeper["trouble"]), None
-        )
-    keeper = objects.get("apps/v1", "Deployment", KEEPER, NAMESPACE) or {}
-    return (KEEPER if (keeper.get("status") or {}).get("availableReplicas") else None), None
+    keepers = [health["keeper"] for health in _healths(cluster) if health.get("keeper")]
+    reasons = [reason for keeper in keepers for reason in keeper["reasons"]]
+    return (CONTROLLER if keepers else None), next(iter(reasons), None)
 
 
 def _healths(cluster: Cluster) -> Iterator[dict[str, Any]]:
-    """The health of each sidecar that answers."""
-    for sidecar in cluster.sidecars():
+    """The health of each controller that answers."""
+    for controller in cluster.controllers():
         with suppress(FairleadError):
-            yield deployed_state.health(sidecar)
+            yield deployed_state.health(controller)
 
 
 def _warning(
@@ -80,7 +76,7 @@ def _warning(
     way_out = "`fairlead rotate cert`, or `fairlead deploy`, replaces it"
     if renewer == "cert-manager":
         way_out = "see `kubectl describe certificate -n fairlead`"
-    elif renewer and renewer != "sync" and renewer != KEEPER:
+    elif renewer and renewer != CONTROLLER:
         way_out = f"`{renewer}` renews it"
     reason = f" ({trouble})" if trouble else ""
     if remaining <= timedelta(0):

@@ -25,7 +25,7 @@ _NO_REVISION = {
     PYTHON_ENGINE: "has workers that do not have the revision of the others yet",
 }
 OVERDUE = timedelta(seconds=30)
-"""The time after its end in which a disabled intent is enabled: several looks of the keeper."""
+"""The time after its end in which a disabled intent is enabled: several looks of the controller."""
 _UNASKED = (MISSING, UNKNOWN, DISABLED)
 """The states of a webhook that asks nobody, or of which nobody knows it."""
 _SHOWN = 5
@@ -100,16 +100,20 @@ def of_sidecars(
             )
 
 
-def of_access(
+def of_controllers(
     controllers: Sequence[Mapping[str, Any]],
     deployment: Mapping[str, Any] | None,
     ends: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
-    """Controllers of access that are missing though there is the Deployment, are not healthy, or of
-    which none works; and `ends`, the Deployment of what ends access beside them, without a pod.
+    """Controllers that are missing though there is the Deployment, are not healthy, or of which
+    none gives access; and `ends`, the Deployment of what ends access beside them, without a pod.
     """
     if deployment and not controllers:
-        yield "no controller of access runs: nothing begins, and what has begun ends 30 s late"
+        access = ". Access does not begin, and what has begun ends 30 s late" if ends else ""
+        yield (
+            "no controller runs: nothing renews OPA's certificate, or enables an intent whose time "
+            f"is over{access}"
+        )
     if (
         ends
         and ends["spec"].get("replicas")
@@ -117,16 +121,16 @@ def of_access(
     ):
         yield (
             f"no pod of the Deployment {ends['metadata']['name']} is ready: while the controller "
-            "of access is down, nothing ends"
+            "is down, no access ends"
         )
     for controller in controllers:
         if not controller["healthy"]:
             reasons = "; ".join(controller["reasons"])
-            yield f"the controller of access {controller['pod']} is not ready: {reasons}"
-    if controllers and not any(controller["leading"] for controller in controllers):
+            yield f"the controller {controller['pod']} is not ready: {reasons}"
+    if ends and controllers and not any(controller["leading"] for controller in controllers):
         yield (
-            "no controller of access holds the Lease yet: nothing begins or ends until one does. "
-            "If this lasts, see `fairlead logs controller`"
+            "no controller holds the Lease yet: no access begins or ends until one does. If this "
+            "lasts, see `fairlead logs controller`"
         )
 
 
@@ -227,8 +231,7 @@ def of_disabled(disabled: Disabled) -> Iterator[str]:
         if late is not None and late > OVERDUE:
             yield (
                 f"{record.sentence}. It was to be enabled at {record.until}, and nothing has done "
-                "so: no sidecar (beside kube-mgmt, no keeper) runs or reaches the API server. Run "
-                "`fairlead enable`"
+                "so: no controller runs or reaches the API server. Run `fairlead enable`"
             )
         else:
             yield record.sentence

@@ -58,7 +58,7 @@ class Remains:
         if self.access:
             yield (
                 f"{texts.counted(self.access, 'transient binding')} "
-                f"{'is' if self.access == 1 else 'are'} in force without the controller of access: "
+                f"{'is' if self.access == 1 else 'are'} in force without the controller: "
                 "nothing ends them"
             )
 

@@ -160,7 +160,7 @@ def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
     if credentials is None or credentials.remaining > before:
         return
     with alone(cluster) as deployed:
-        secret = deployed.secret()  # checked again: a keeper may have done it meanwhile
+        secret = deployed.secret()  # checked again: a controller may have done it meanwhile
         if secret and secret.tls and secret.tls.remaining <= before:
             _replace(cluster, deployed, progress)
 
@@ -200,8 +200,8 @@ def issued(objects: clients.Objects, *, progress: Progress) -> Tls:
 
 @contextmanager
 def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
-    """The objects of the certificate, which nobody else changes during the block: neither a keeper
-    nor a command.
+    """The objects of the certificate, which nobody else changes during the block: neither a
+    controller nor a command.
 
     Before the first deployment there is no Lease, so others cannot be kept out; the attribute
     `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody

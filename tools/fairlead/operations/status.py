@@ -26,7 +26,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
     - `opa`: a list of {pod, url, ca, pid, ready, revision, confirmed}; `confirmed` is the time up
       to which all of its data are confirmed (RFC 3339), None if nobody has confirmed any
     - `sidecars`: those that report their health, as {pod, url, pid, healthy, reasons}
-    - `access`: see transient_access.controllers
+    - `controllers`: see transient_access.controllers
     - `policies`: a list of {name, status, error, used}; see policy_status.policies
     - `data`: the ConfigMaps of data, as {name, status, error}
     - `orphans`: modules that OPAs serve though their source is gone, as {opa, module, usedBy}

@@ -1,5 +1,5 @@
-"""Transient access in a deployment: its controllers, the wait until one works, and what must end
-before they go."""
+"""Transient access in a deployment: the controllers, the wait until one gives access, and what must
+end before they go."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ _DEADLINE = 60.0
 
 def controllers(cluster: Cluster) -> list[dict[str, Any]]:
     """Each controller: {pod, url, pid, healthy, reasons, leading, bindings}. `leading` says whether
-    it is the one that works, and `bindings` how many there are by its decisions; both are None if
-    it does not answer.
+    it is the one that gives access, and `bindings` how many there are by its decisions; both are
+    None without the setting `access`, or if it does not answer.
     """
     return [
-        deployed_state.report(server, "leading", "bindings")
-        for server in cluster.access_controllers()
+        {**row, **{field: (access or {}).get(field) for field in ("leading", "bindings")}}
+        for row in (deployed_state.report(server, "access") for server in cluster.controllers())
+        for access in [row.pop("access")]
     ]
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from fairlead.common import durations
 from fairlead.settings.strict import Duration, Group, Strict, User
 
-OWN_CONTROLLER = "system:serviceaccount:fairlead:fairlead-access"
-"""The account of `fairlead controller` (fairlead.deployment.names.ACCESS)."""
+OWN_CONTROLLER = "system:serviceaccount:fairlead:fairlead-controller"
+"""The account of `fairlead controller` (fairlead.deployment.names.CONTROLLER)."""
+_FORMER = "system:serviceaccount:fairlead:fairlead-access"
+"""Its account when it only carried out transient access; settings may name it."""
 ANY_ROLE = "*"
 """In `roles`, this stands for every role."""
 
+_Controller = Annotated[
+    User, AfterValidator(lambda user: OWN_CONTROLLER if user == _FORMER else user)
+]
 # Source: ValidatePathSegmentName of Kubernetes, by which API servers check the names of roles.
 _Role = Annotated[str, Field(pattern=r"^[^/%\s]+$", max_length=253)]
 
@@ -33,7 +38,7 @@ class Access(Strict):
     roles: list[_Role] = []
     approvers: list[Group] = []
     recheck: bool = True
-    controller: User = OWN_CONTROLLER
+    controller: _Controller = OWN_CONTROLLER
     requests_by_service_accounts: bool = False
 
     @property

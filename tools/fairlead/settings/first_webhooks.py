@@ -1,7 +1,4 @@
-"""The names of webhooks in versions that had one intent only.
-
-Standard library only: the keeper reads it in the sidecar's process.
-"""
+"""The names of webhooks in versions that had one intent only."""
 
 FIRST_WEBHOOKS = frozenset(
     {

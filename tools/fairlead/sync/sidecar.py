@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Protocol
-
-from prometheus_client import CollectorRegistry
+from typing import Any
 
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
@@ -77,18 +75,6 @@ class Options:
     opa_program: Path = Path(OPA_PROGRAM)
 
 
-class Companion(Protocol):
-    """Something independent that runs in the same process, such as the certificate's keeper."""
-
-    name: str
-
-    def run(self, stop: Event) -> None:
-        """Work until `stop` is set."""
-
-    def health(self) -> dict[str, Any]:
-        """Its part of /health."""
-
-
 class Sidecar:
     """One sidecar. Its parts share only the desired state."""
 
@@ -97,7 +83,6 @@ class Sidecar:
         UsageError if an option is unusable.
         """
         self._replica = options.replica
-        self._companions: list[Companion] = []
         self._metrics = Metrics()
         selectors = _sources(options)
         self._threads = ThreadProgress([*map(str, selectors), _RECONCILE, _STATUS])
@@ -158,23 +143,12 @@ class Sidecar:
                 review=self._reviews(options).answer if options.placement_policies else None,
             )
 
-    @property
-    def registry(self) -> CollectorRegistry:
-        """The registry of its metrics and those of its companions."""
-        return self._metrics.registry
-
-    def accompany(self, companion: Companion) -> None:
-        """Run the companion in a thread, and show its health under its name."""
-        self._companions.append(companion)
-
     def run(self, stop: Event) -> None:
         """Work until `stop` is set or the process is interrupted."""
         turn = self._threads.turn
         for watch in self._watches:
             Thread(target=watch.run, args=(stop, turn), name=str(watch.source), daemon=True).start()
         Thread(target=self._reconciler.run, args=(stop, turn), name=_RECONCILE, daemon=True).start()
-        for companion in self._companions:
-            Thread(target=companion.run, args=(stop,), name=companion.name, daemon=True).start()
         status = Thread(target=self._status.run, args=(stop, turn), name=_STATUS, daemon=True)
         status.start()
         if self._server:
@@ -227,7 +201,6 @@ class Sidecar:
             "replica": self._replica,
             **self._opa.digests,
             "certificate": self._certificate.digest if self._certificate else None,
-            **{companion.name: companion.health() for companion in self._companions},
         }
 
     def _confirmed(self) -> float | None:

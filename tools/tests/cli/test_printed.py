@@ -34,7 +34,7 @@ STATUS: dict[str, Any] = {
         }
     ],
     "sidecars": [{"pod": "opa", "url": "https://127.0.0.1:2", "healthy": True, "reasons": []}],
-    "access": [],
+    "controllers": [],
     "intents": [
         {"name": "node-pool", "enforcement": "warn", "kinds": ["DaemonSet", "Pod"]},
         {"name": "no-host-network", "enforcement": "deny", "kinds": ["Pod"]},
@@ -148,9 +148,9 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
     data = {
         **STATUS,
         "sidecars": [{**STATUS["sidecars"][0], "healthy": False, "reasons": ["a", "b"]}],
-        "access": [
+        "controllers": [
             {
-                "pod": "fairlead-access",
+                "pod": "fairlead-controller",
                 "url": "https://127.0.0.1:3",
                 "healthy": True,
                 "leading": True,
@@ -166,7 +166,7 @@ def test_the_status_names_what_is_disabled_not_ready_or_ended(
     lines = drawn(data, 160, monkeypatch)
     for line in (
         "opa  https://127.0.0.1:2  no     a; b",
-        "fairlead-access  https://127.0.0.1:3  yes    yes    4         -",
+        "fairlead-controller  https://127.0.0.1:3  yes    yes    4         -",
         "node-pool        disabled     DaemonSet, Pod",
         "ended      kwok",
         "fairlead-policies  loaded; no decision uses it  -",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rendering import every, render
 
-from fairlead.deployment import access, manifests, names, sidecars
+from fairlead.deployment import controller, manifests, names, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import POLICY_WEBHOOK
 from fairlead.operations import drift
@@ -98,8 +98,7 @@ def test_no_role_has_a_wildcard_and_none_writes_more_than_a_status() -> None:
         "fairlead-opa",
         "fairlead-admin",
         "fairlead-pool-admin",
-        "fairlead-keeper",
-        "fairlead-switches",
+        "fairlead-controller",
     }
     for name in ("opa", "fairlead-opa"):
         for rule in roles[name]:
@@ -117,36 +116,38 @@ def test_the_network_policy_lets_in_what_is_served_and_out_what_watches() -> Non
         )
         return into, out
 
-    assert ports({}) == ([8443, 8444], [443, 6443, 8443, 16443])
+    assert ports({}) == ([8443], [443, 6443, 8443, 16443])
     logged = render({"decisionLogs": {"service": {"url": "https://logs.example"}}})[
         "NetworkPolicy"
     ]["spec"]["egress"]
     assert logged[2:] == [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP"}]}]
-    assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443, 8444], [7443])
+    assert ports({"apiServerPorts": [7443]}, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
     unkept = {"apiServerPorts": [7443], "certificates": "cert-manager"}
     assert ports(unkept, sidecar=sidecars.KUBE_MGMT) == ([8443], [7443])
 
 
 def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
     chosen = {"apiServerNetworks": ["10.0.0.0/24", "fd00::/64"]}
-    opa, sync = render(chosen)["NetworkPolicy"]["spec"]["ingress"]
+    opa, health = render(chosen)["NetworkPolicy"]["spec"]["ingress"]
     assert [port["port"] for port in opa["ports"]] == [8443]
     networks = [{"ipBlock": {"cidr": "10.0.0.0/24"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
     # the last is what renews the certificate
     assert opa["from"] == [*networks, {"podSelector": {}}]
-    assert sync == {"ports": [{"protocol": "TCP", "port": 8444}]}
+    assert health == {"ports": [{"protocol": "TCP", "port": port} for port in (8444, 8445)]}
     by_others = {**chosen, "certificates": "cert-manager"}
-    (alone,) = render(by_others, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"]["ingress"]
+    alone, health = render(by_others, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"][
+        "ingress"
+    ]
     assert alone == {**opa, "from": networks}
+    assert health == {"ports": [{"protocol": "TCP", "port": 8445}]}
 
 
-@pytest.mark.parametrize(
-    ("sidecar", "account"), [(sidecars.SYNC, "opa"), (sidecars.KUBE_MGMT, "fairlead-keeper")]
-)
-def test_what_renews_the_certificate_may_write_just_that_and_by_name(
-    sidecar: sidecars.Sidecar, account: str
+@pytest.mark.parametrize("by", ["fairlead", "cert-manager"])
+@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
+def test_the_controller_may_write_what_it_renews_and_by_name(
+    sidecar: sidecars.Sidecar, by: str
 ) -> None:
-    settings = Settings()
+    settings = Settings.model_validate({"certificates": by})
     rendered = manifests.render_objects(
         PolicySet.load(settings), Credentials.fresh(), sidecar=sidecar
     )
@@ -154,47 +155,31 @@ def test_what_renews_the_certificate_may_write_just_that_and_by_name(
     writes = {
         (resource, *rule.get("resourceNames", [None])): sorted(set(rule["verbs"]) - {"get", "list"})
         for kind in ("Role", "ClusterRole")
-        for rule in by_name[kind, "fairlead-keeper"]["rules"]
+        for rule in by_name[kind, "fairlead-controller"]["rules"]
         for resource in rule["resources"]
     }
-    rolling: dict[tuple[str | None, ...], list[str]] = (
-        {("deployments", "opa"): ["patch"]} if account != "opa" else {}
-    )
-    assert writes == {
+    renewing: dict[tuple[str | None, ...], list[str]] = {
         ("secrets", "opa-tls"): ["patch"],
-        ("leases", "fairlead-keeper"): ["patch"],
-        ("events", None): ["create"],
         ("pods", None): [],
-        **rolling,
+        **({} if sidecar.rereads else {("deployments", "opa"): ["patch"]}),
+    }
+    assert writes == {
+        ("leases", "fairlead-keeper", "fairlead-controller"): ["create", "patch"],
+        ("configmaps", "fairlead-history"): ["patch"],
+        ("events", None): ["create"],
+        **(renewing if by == "fairlead" else {}),
         ("mutatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
         ("validatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
     }
     for kind in ("RoleBinding", "ClusterRoleBinding"):
-        assert [subject["name"] for subject in by_name[kind, "fairlead-keeper"]["subjects"]] == [
-            account
-        ]
-
-
-@pytest.mark.parametrize("sidecar", sidecars.SIDECARS.values(), ids=list(sidecars.SIDECARS))
-def test_who_does_not_renew_gets_no_right_to(sidecar: sidecars.Sidecar) -> None:
-    settings = Settings.model_validate({"certificates": "cert-manager"})
-    rendered = manifests.render_objects(
-        PolicySet.load(settings), Credentials.fresh(), sidecar=sidecar
-    )
-    bindings = [
-        o
-        for o in rendered
-        if o["kind"].endswith("Binding") and o["metadata"]["name"] == "fairlead-keeper"
+        (subject,) = by_name[kind, "fairlead-controller"]["subjects"]
+        assert subject["name"] == "fairlead-controller"
+    (container,) = by_name["Deployment", "fairlead-controller"]["spec"]["template"]["spec"][
+        "containers"
     ]
-    assert [binding["subjects"] for binding in bindings] == [[], []]
-    assert not [
-        o
-        for o in rendered
-        if o["kind"] == "Deployment" and o["metadata"]["name"] == "fairlead-keeper"
-    ]
-    text = manifests.to_yaml(rendered)
-    assert "--certificate-life" not in text
-    assert "system:serviceaccount:fairlead:fairlead-keeper" not in text
+    renews = "--certificate-life=90d" in container["args"]
+    assert renews == (by == "fairlead")
+    assert ("--roll-out" in container["args"]) == (renews and not sidecar.rereads)
 
 
 def test_placement_policies_are_deployed_only_if_the_settings_say_so() -> None:
@@ -270,7 +255,7 @@ def test_what_ends_access_beside_the_controller_may_list_and_delete_bindings_alo
 
 def test_each_process_of_access_has_the_limit_that_tests_keep_it_to() -> None:
     objects = every({"access": True})
-    for name, mebibytes in access.MEMORY.items():
+    for name, mebibytes in controller.MEMORY.items():
         (container,) = objects["Deployment", name]["spec"]["template"]["spec"]["containers"]
         assert container["resources"]["limits"] == {"memory": f"{mebibytes}Mi"}
 
@@ -282,6 +267,6 @@ def test_what_a_deployment_without_the_controller_deletes_is_what_one_with_it_ha
     elsewhere = own({"controller": "system:serviceaccount:metacontroller:metacontroller"})
     # Guards go as superseded.
     ours = {each for each in own(True) - elsewhere if each[0] not in drift.GUARDS}
-    assert ours == {(kind, name) for _, kind, name, _ in access.OBJECTS}
+    assert ours == {(kind, name) for _, kind, name, _ in controller.OF_ACCESS}
     account = settings_access.OWN_CONTROLLER.split(":")
-    assert account[2:] == [names.NAMESPACE, names.ACCESS]
+    assert account[2:] == [names.NAMESPACE, names.CONTROLLER]

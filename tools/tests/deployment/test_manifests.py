@@ -62,7 +62,7 @@ def test_the_output_of_render_is_what_kubectl_reads() -> None:
     assert (kinds[0], kinds[-1], kinds.count("Deployment")) == (
         "Namespace",
         "ValidatingWebhookConfiguration",
-        1,
+        2,
     )
     config_map = next(d for d in documents if d["kind"] == "ConfigMap")
     staged = staging.stage(PolicySet.load(Settings()).bundle, Progress())
@@ -84,7 +84,7 @@ def test_the_default_sidecar_of_rendered_files_is_sync(named: str | None, chosen
     containers = [
         c["name"] for d in deployments for c in d["spec"]["template"]["spec"]["containers"]
     ]
-    assert containers == ["opa", chosen] + ["keeper"] * (chosen == "kube-mgmt")
+    assert containers == ["opa", chosen, "controller"]
 
 
 @pytest.mark.parametrize("damage", ["token", "tls.crt", "ca.crt"])

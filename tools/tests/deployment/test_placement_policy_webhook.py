@@ -61,10 +61,10 @@ def test_without_the_setting_nothing_asks_and_nothing_answers() -> None:
     assert without["sync"]["resources"]["limits"]["memory"] == "256Mi"
 
 
-def test_the_keeper_may_change_by_which_ca_it_is_verified(
+def test_the_controller_may_change_by_which_ca_it_is_verified(
     rendered: dict[tuple[str, str], dict[str, Any]],
 ) -> None:
-    (rule, *_) = rendered["ClusterRole", "fairlead-keeper"]["rules"]
+    (rule, *_) = rendered["ClusterRole", "fairlead-controller"]["rules"]
     assert POLICY_WEBHOOK in rule["resourceNames"]
 
 

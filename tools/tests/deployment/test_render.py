@@ -152,7 +152,7 @@ def test_the_file_holds_both_secrets_as_they_are_applied(tmp_path: Path) -> None
     without = rendered(path).objects
     secrets = list(yaml.safe_load_all(path.read_text()))
     whole = [manifest for manifest in rendered().objects if manifest["kind"] == "Secret"]
-    # a keeper in the cluster leaves it alone
+    # a controller in the cluster leaves it alone
     whole[1]["metadata"]["annotations"][RENEWED_BY] = "fairlead render"
     assert [(s["type"], s["metadata"], s["data"].keys()) for s in secrets] == [
         (s["type"], s["metadata"], s["data"].keys()) for s in whole
@@ -354,7 +354,6 @@ def test_what_is_no_longer_rendered_goes_and_what_is_somebody_elses_stays(tmp_pa
     again = written(base, secrets=secrets, sidecar="sync")
     assert {path for path, state in again.states.items() if state == "removed"} == {
         base / "15-gone.yaml",
-        base / "55-keeper.yaml",
         tmp_path / "restart.yaml",
     }
     assert not (base / "15-gone.yaml").exists()

@@ -10,7 +10,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import manifests, render, sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import ENGINE_ANNOTATION, KEEPER, OPA, POLICIES
+from fairlead.deployment.names import CONTROLLER, ENGINE_ANNOTATION, OPA, POLICIES
 from fairlead.policy import python_code
 from fairlead.policy.bundles import Bundle
 from fairlead.policy.policy_set import PolicySet
@@ -44,18 +44,16 @@ def test_one_container_serves_where_the_webhooks_and_the_service_ask(
         assert webhook["clientConfig"]["service"]["path"].startswith("/intents/")
 
 
-def test_it_may_only_read_and_the_keeper_replaces_no_pods(
+def test_it_may_only_read_and_the_controller_replaces_no_pods(
     objects: dict[tuple[str, str], dict[str, Any]],
 ) -> None:
     for kind, name in (("Role", OPA), ("ClusterRole", "fairlead-opa")):
         (rule,) = objects[kind, name]["rules"]
         assert rule["verbs"] == ["get", "list", "watch"]
-    resources = [rule["resources"] for rule in objects["Role", KEEPER]["rules"]]
+    resources = [rule["resources"] for rule in objects["Role", CONTROLLER]["rules"]]
     assert ["deployments"] not in resources
-    keeper = objects["Deployment", KEEPER]["spec"]["template"]["spec"]["containers"][0]
-    assert "--roll-out" not in keeper["args"]
-    subjects = objects["RoleBinding", KEEPER]["subjects"]
-    assert [subject["name"] for subject in subjects] == [KEEPER]
+    (container,) = objects["Deployment", CONTROLLER]["spec"]["template"]["spec"]["containers"]
+    assert "--roll-out" not in container["args"]
 
 
 def test_the_policies_have_their_code_and_their_engine(

@@ -96,7 +96,6 @@ def test_the_page_says_what_is_lost_with_kube_mgmt() -> None:
         "look_up": 'The pod is refused with "retry in a moment"',
         "unloads": "They stay until OPA restarts",
         "rereads": "Reads them once",
-        "renews": "The Deployment `fairlead-keeper` renews it; in the embedded cluster nobody does",
     }
     for ability, sentence in abilities.items():
         assert (getattr(sidecars.SYNC, ability), getattr(sidecars.KUBE_MGMT, ability)) == (

@@ -19,7 +19,7 @@ from fairlead.engines.cel import offline
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
-ENDS = "system:serviceaccount:fairlead:opa"
+ENDS = "system:serviceaccount:fairlead:fairlead-controller"
 TENANT = "system:serviceaccount:shop:deployer"
 GUARDS = ("fairlead-objects", "fairlead-cluster-objects")
 SINCE, UNTIL = "2026-11-22T10:00:00Z", "2026-11-22T10:30:00Z"

@@ -141,9 +141,10 @@ def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) 
     rendered: list[dict[str, Any]] = manifests.render_objects(
         PolicySet.load(chosen), Credentials.fresh()
     )
-    (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
     (sidecar,) = (
         container
+        for deployment in rendered
+        if deployment["kind"] == "Deployment"
         for container in deployment["spec"]["template"]["spec"]["containers"]
         if container["name"] == "sync"
     )

@@ -117,19 +117,26 @@ def test_sidecars_that_are_missing_or_unhealthy_are_told_with_the_age_of_the_dat
     assert list(problems.of_sidecars([GOOD], None)) == [], "kube-mgmt tells nothing"
 
 
-def test_controllers_of_access_that_are_missing_unhealthy_or_idle_are_told() -> None:
+def test_controllers_that_are_missing_unhealthy_or_idle_are_told() -> None:
     works = {"pod": "c-1", "healthy": True, "reasons": [], "leading": True}
     waits = {**works, "pod": "c-2", "leading": False}
     silent = {**waits, "healthy": False, "reasons": ["it does not answer"], "leading": None}
     deployment = {"kind": "Deployment"}
-    assert list(problems.of_access([], None)) == [], "access is not switched on"
-    assert list(problems.of_access([waits, works], deployment)) == []
-    (missing,) = problems.of_access([], deployment)
-    assert missing.startswith("no controller of access runs: nothing begins, and ")
-    (unhealthy,) = problems.of_access([silent, works], deployment)
-    assert unhealthy == "the controller of access c-2 is not ready: it does not answer"
-    (idle,) = problems.of_access([waits], deployment)
-    assert idle.startswith("no controller of access holds the Lease yet: ")
+    ends = {"kind": "Deployment", "metadata": {"name": "ends"}, "spec": {"replicas": 0}}
+    assert list(problems.of_controllers([], None)) == [], "it is not deployed"
+    assert list(problems.of_controllers([waits, works], deployment, ends)) == []
+    (missing,) = problems.of_controllers([], deployment)
+    assert missing.startswith("no controller runs: nothing renews OPA's certificate, ")
+    (missing,) = problems.of_controllers([], deployment, ends)
+    assert missing.endswith(". Access does not begin, and what has begun ends 30 s late")
+    (unhealthy,) = problems.of_controllers([silent, works], deployment, ends)
+    assert unhealthy == "the controller c-2 is not ready: it does not answer"
+    (idle,) = problems.of_controllers([waits], deployment, ends)
+    assert idle.startswith("no controller holds the Lease yet: ")
+    idle_parts = [{**works, "leading": None}]
+    assert list(problems.of_controllers(idle_parts, deployment)) == [], "it gives no access"
+    (down,) = problems.of_controllers([works], deployment, {**ends, "spec": {"replicas": 1}})
+    assert down.endswith("while the controller is down, no access ends")
 
 
 def test_stale_namespaces_are_told_with_the_time_and_the_way_out() -> None:

@@ -79,7 +79,7 @@ def test_webhooks_without_a_namespace_are_told_with_their_effect() -> None:
 def test_guards_and_access_without_a_namespace_are_told() -> None:
     assert sentences("ValidatingAdmissionPolicyBinding", "TransientRoleBinding") == [
         "admission policies are still in force (ValidatingAdmissionPolicyBinding fairlead-objects)",
-        "1 transient binding is in force without the controller of access: nothing ends them",
+        "1 transient binding is in force without the controller: nothing ends them",
     ]
 
 

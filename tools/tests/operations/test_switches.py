@@ -37,25 +37,13 @@ def webhooks(kind: str) -> dict[str, Any]:
     }
 
 
-def keeping(account: str = "opa", replicas: int = 0) -> list[dict[str, Any]]:
-    """What a deployment has whose time is kept by the sidecars, or by the keeper."""
-    return [
-        {
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "fairlead-switches"},
-            "subjects": [{"name": account}] if account else [],
-        },
-        {
-            "kind": "Deployment",
-            "metadata": {"name": "fairlead-keeper"},
-            "spec": {"replicas": replicas},
-        },
-    ]
+CONTROLLER = {"kind": "ClusterRoleBinding", "metadata": {"name": "fairlead-controller"}}
+"""What a deployment has in which the controller keeps the time."""
 
 
 @pytest.fixture
 def objects() -> StoredObjects:
-    return StoredObjects(webhooks("Mutating"), webhooks("Validating"), *keeping())
+    return StoredObjects(webhooks("Mutating"), webhooks("Validating"), CONTROLLER)
 
 
 @pytest.fixture
@@ -211,10 +199,7 @@ def test_what_ends_it_adds_to_the_log_and_changes_nothing_else_of_it(
     ("present", "message"),
     [
         ([], "run `fairlead deploy` with the engine opa or python"),
-        (keeping(""), "neither runs here"),
-        (keeping("fairlead-keeper"), "neither runs here"),
-        (keeping("fairlead-keeper", replicas=1), None),
-        (keeping("opa"), None),
+        ([CONTROLLER], None),
     ],
 )
 def test_a_time_needs_something_that_ends_it(

@@ -158,7 +158,7 @@ def loaded() -> list[str]:
     """All modules that the commands of the image import at their start, and re2, which policies in
     Python use.
     """
-    commands = ("sync", "keeper", "controller", "serve")
+    commands = ("sync", "controller", "serve")
     modules = ["fairlead.__main__", *(f"fairlead.cli.processes.{name}" for name in commands), "re2"]
     script = f"import {', '.join(modules)}, sys, json; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
@@ -219,7 +219,7 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
         *(
             f"fairlead/cli/processes/{name}.py"
             for name in (
-                *("__init__", "controller", "health_server", "keeper", "renewal_options"),
+                *("__init__", "controller", "health_server", "renewal_options"),
                 *("serve", "sync"),
             )
         ),

@@ -55,3 +55,10 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as mistake:
         loaded(tmp_path, text)
     assert message in str(mistake.value)
+
+
+def test_the_controllers_former_account_means_the_one_of_now() -> None:
+    former = Access(controller="system:serviceaccount:fairlead:fairlead-access")
+    assert (former, former.own_controller) == (Access(), True)
+    other = Access(controller="system:serviceaccount:metacontroller:metacontroller")
+    assert not other.own_controller

@@ -87,7 +87,7 @@ def command(
     uid: str | None,
     output: str,
 ) -> None:
-    """Show the log of SERVER: opa, sidecar, controller (of access), or any other that
+    """Show the log of SERVER: opa, sidecar, controller, or any other that
     `fairlead status` lists.
 
     If there are several pods, the logs of all are shown, and each line begins with the name of its

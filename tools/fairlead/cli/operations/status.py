@@ -24,7 +24,7 @@ def command(target: registry.Target, output: str) -> None:
 
     Exit code: 1 if nothing is deployed, if an intent is disabled, if a certificate has ended, if a
     webhook, guard or right is not as deployed, if OPA rejects policies or data or serves some that
-    were deleted, or if anything is wrong with an OPA, its sidecar, the controller of access or a
+    were deleted, or if anything is wrong with an OPA, its sidecar, the controller or a
     server. `problems` lists what is wrong.
     """
     data = status.status(registry.find(target))
@@ -61,9 +61,9 @@ def _draw(data: dict[str, Any], console: Console) -> None:
         (data["engine"], ("pod", "url", "ready", "revision", "data as of"), _opas(data["opa"])),
         ("sidecars", ("pod", "url", "ready", "reasons"), _healths(data["sidecars"])),
         (
-            "access",
+            "controllers",
             ("pod", "url", "ready", "leads", "bindings", "reasons"),
-            _access(data["access"]),
+            _controllers(data["controllers"]),
         ),
         ("intents", ("name", "enforcement", "kinds"), _intents(data["intents"], data["disabled"])),
         ("policies", ("name", "status", "error"), _policies(data["policies"])),
@@ -75,7 +75,7 @@ def _draw(data: dict[str, Any], console: Console) -> None:
             [{**row, "ends": row["notAfter"]} for row in data["certificates"]],
         ),
     ):
-        if rows or (data["engine"] == OPA_ENGINE and title not in ("access", "data")):
+        if rows or (data["engine"] == OPA_ENGINE and title not in ("controllers", "data")):
             console.print()
             out.rows(title, columns, rows)(console)
     console.print()
@@ -100,7 +100,7 @@ def _healths(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _access(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _controllers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "leads": row["leading"]} for row in _healths(rows)]
 
 

@@ -1,4 +1,4 @@
-"""`fairlead controller`: carry out transient role bindings."""
+"""`fairlead controller`: keep certificates, disabled intents and transient access in time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import signal
 import socket
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import click
 from prometheus_client import CollectorRegistry
@@ -15,19 +14,27 @@ from fairlead.access.controller import Controller, Options
 from fairlead.access.overdue import Overdue
 from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
-from fairlead.cli.processes import health_server
+from fairlead.cli.processes import health_server, renewal_options
 from fairlead.common.errors import UsageError
+from fairlead.controller.process import Part, Process
 from fairlead.deployment import component_flags as flags
+from fairlead.keeper.switch_ends import SwitchEnds
+from fairlead.kube.api_requests import BRIEF
+from fairlead.kube.clients import Objects
 
 
 @click.command()
 @component_options.kubeconfig
-@click.option(flags.OPA_URL, help="Address of OPA's API; required without --overdue.")
+@renewal_options.options
+@click.option(
+    flags.OPA_URL,
+    help="Carry out transient role bindings, by the decisions of the OPA with this address.",
+)
 @component_options.opa_ca_file
 @click.option(
     flags.OPA_AUTH_TOKEN_FILE,
     type=FILE,
-    help="The token of the scope access; read again when it changes. Required without --overdue.",
+    help="The token of the scope access; read again when it changes. Required with --opa-url.",
 )
 @click.option(
     flags.RECHECK,
@@ -37,12 +44,12 @@ from fairlead.deployment import component_flags as flags
 @click.option(
     flags.OVERDUE,
     is_flag=True,
-    help="Only end what no controller has ended within 30 s. Needs no OPA.",
+    help="Only end access that no controller has ended within 30 s. Needs no OPA.",
 )
 @component_options.health_endpoint
 @click.option(
     flags.REPLICA,
-    help="This process's name in the Lease; restarted, it needs the same one.  [default: the host "
+    help="This process's name in the Leases; restarted, it needs the same one.  [default: the host "
     "name, which is the pod's]",
 )
 @component_options.tls_cert_file
@@ -50,6 +57,7 @@ from fairlead.deployment import component_flags as flags
 @component_options.log_level
 def command(
     kubeconfig: Path | None,
+    renewal: renewal_options.Renewal | None,
     opa_url: str | None,
     opa_ca_file: Path | None,
     opa_auth_token_file: Path | None,
@@ -61,38 +69,40 @@ def command(
     tls_private_key_file: Path,
     log_level: str,
 ) -> None:
-    """Carry out transient role bindings: make each binding when it begins, and delete it when it
-    ends.
+    """Do in the cluster what is due: renew OPA's certificate and its CA, enable intents whose
+    `fairlead disable --for` is over, and make each transient role binding when it begins, and
+    delete it when it ends.
 
-    `fairlead deploy` starts it where the setting `access` is on. OPA decides; what is there ends on
-    time even while OPA is away. Of several controllers, one at a time works. Beside them runs one
-    with --overdue, which ends access while they cannot.
+    `fairlead deploy` starts it. Several may run: of each kind of work, one at a time does it.
+    Access ends on time even while OPA is away. Beside it runs one with --overdue, which ends access
+    while it cannot.
     """
-    registry = CollectorRegistry()
-    component: Controller | Overdue
+    registry, name = CollectorRegistry(), replica or socket.gethostname()
+    parts: list[Part]
     if overdue:
-        component = Overdue(kubeconfig, registry)
-    elif not opa_url or not opa_auth_token_file:
-        raise UsageError(f"{flags.OPA_URL} and {flags.OPA_AUTH_TOKEN_FILE} are required")
+        parts = [Overdue(kubeconfig, registry)]
     else:
-        options = Options(
-            kubeconfig=kubeconfig,
-            opa_url=opa_url,
-            opa_ca_file=opa_ca_file,
-            opa_auth_token_file=opa_auth_token_file,
-            recheck=recheck,
-            replica=replica or socket.gethostname(),
-        )
-        component = Controller(options, registry)
-
-    def health() -> dict[str, Any]:
-        state = component.health()
-        return {"healthy": not state["reasons"], **state}
-
+        parts = [SwitchEnds(Objects(kubeconfig, timeout=BRIEF))]
+        if renewal:
+            keeper = renewal_options.keeper(renewal, kubeconfig, replica=name, registry=registry)
+            parts.append(keeper)
+        if opa_url and not opa_auth_token_file:
+            raise UsageError(f"{flags.OPA_AUTH_TOKEN_FILE} is required with {flags.OPA_URL}")
+        if opa_url:
+            options = Options(
+                kubeconfig=kubeconfig,
+                opa_url=opa_url,
+                opa_ca_file=opa_ca_file,
+                opa_auth_token_file=opa_auth_token_file,
+                recheck=recheck,
+                replica=name,
+            )
+            parts.append(Controller(options, registry))
+    process = Process(parts)
     component_options.log(log_level)
     tls = (tls_cert_file, tls_private_key_file)
-    health_server.start(health_endpoint, tls, registry, health)
+    health_server.start(health_endpoint, tls, registry, process.health)
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    component.run(stop)
+    process.run(stop)

@@ -1,5 +1,4 @@
-"""The options of `sync` and `keeper` for certificate renewal and for what enables intents in time,
-and what is built from them."""
+"""The options of `fairlead controller` for certificate renewal, and what is built from them."""
 
 from __future__ import annotations
 
@@ -17,17 +16,11 @@ from fairlead.cli.component_options import duration
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
+from fairlead.deployment.names import CONTROLLER
 from fairlead.keeper import servers
-from fairlead.keeper.keeper import MANAGER, Keeper
-from fairlead.keeper.switch_ends import SwitchEnds
+from fairlead.keeper.keeper import Keeper
 from fairlead.kube.api_requests import BRIEF, ApiRequests
-from fairlead.kube.clients import Objects
 
-enable_in_time = click.option(
-    flags.ENABLE_IN_TIME,
-    is_flag=True,
-    help="Enable intents again when the time of `fairlead disable --for` is over.",
-)
 _OPTIONS = (
     click.option(
         flags.CERTIFICATE_LIFE,
@@ -51,16 +44,24 @@ _OPTIONS = (
     click.option(
         flags.SIDECARS, metavar="HOST:PORT,...", help="The sidecars of these OPAs; requires --opas."
     ),
+    click.option(
+        flags.ROLL_OUT,
+        is_flag=True,
+        help="Restart OPA's pods so that they read the new CA: for kube-mgmt.",
+    ),
 )
 
 
 @dataclass(frozen=True)
 class Renewal:
-    """The values of the options. `named` are the OPAs and sidecars if they are not pods."""
+    """The values of the options. `named` are the OPAs and sidecars if they are not pods; if the
+    renewal `rolls`, it restarts OPA's pods so that they read the new CA.
+    """
 
     valid: timedelta
     before: timedelta
     named: tuple[list[tuple[str, int]], list[tuple[str, int]]] | None
+    rolls: bool
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,11 +74,11 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         renew_before: timedelta | None,
         opas: str | None,
         sidecars: str | None,
+        roll_out: bool,
         **keywords: Any,
     ) -> Any:
-        return command(
-            *arguments, renewal=_renewal(certificate_life, renew_before, opas, sidecars), **keywords
-        )
+        renewal = _renewal(certificate_life, renew_before, opas, sidecars, roll_out)
+        return command(*arguments, renewal=renewal, **keywords)
 
     for option in reversed(_OPTIONS):
         wrapper = option(wrapper)
@@ -90,31 +91,32 @@ def keeper(
     *,
     replica: str,
     registry: CollectorRegistry,
-    rolls: bool = False,
 ) -> Keeper:
-    """The keeper for these options. With `rolls`, it restarts OPA's pods so that they read the new
-    CA. Raises UsageError if the kubeconfig is unusable.
-    """
+    """The keeper for these options. Raises UsageError if the kubeconfig is unusable."""
     api = ApiRequests(kubeconfig, timeout=BRIEF)
     list_servers = servers.named(*renewal.named) if renewal.named else servers.pods(api)
     serving = servers.Serving(list_servers, pause=0.1 if renewal.named else 1.0)
-    if rolls:
-        serving = servers.Rolled(api, list_servers, manager=MANAGER)
+    if renewal.rolls:
+        serving = servers.Rolled(api, list_servers, manager=CONTROLLER)
     return Keeper(
         api, serving, valid=renewal.valid, before=renewal.before, replica=replica, registry=registry
     )
 
 
-def switch_ends(kubeconfig: Path | None) -> SwitchEnds:
-    """What enables intents in time. Raises UsageError if the kubeconfig is unusable."""
-    return SwitchEnds(Objects(kubeconfig, timeout=BRIEF))
-
-
 def _renewal(
-    life: timedelta | None, before: timedelta | None, opas: str | None, sidecars: str | None
+    life: timedelta | None,
+    before: timedelta | None,
+    opas: str | None,
+    sidecars: str | None,
+    rolls: bool,
 ) -> Renewal | None:
     if life is None:
-        values = {flags.RENEW_BEFORE: before, flags.OPAS: opas, flags.SIDECARS: sidecars}
+        values = {
+            flags.RENEW_BEFORE: before,
+            flags.OPAS: opas,
+            flags.SIDECARS: sidecars,
+            flags.ROLL_OUT: rolls,
+        }
         for flag, value in values.items():
             if value:
                 raise UsageError(
@@ -132,7 +134,7 @@ def _renewal(
     addresses = (
         (_addresses(flags.OPAS, opas), _addresses(flags.SIDECARS, sidecars or "")) if opas else None
     )
-    return Renewal(life, lead, addresses)
+    return Renewal(life, lead, addresses, rolls)
 
 
 def _addresses(flag: str, text: str) -> list[tuple[str, int]]:

@@ -13,7 +13,6 @@ import click
 
 from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
-from fairlead.cli.processes import renewal_options
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
 from fairlead.kube import labels, resources
@@ -107,8 +106,6 @@ from fairlead.sync.sidecar import Options, Sidecar
     show_default=True,
     help="The program that compiles PlacementPolicies before API servers store them.",
 )
-@renewal_options.options
-@renewal_options.enable_in_time
 @component_options.log_level
 def command(
     kubeconfig: Path | None,
@@ -129,8 +126,6 @@ def command(
     max_staleness: int | None,
     placement_policies: bool,
     opa_program: Path,
-    renewal: renewal_options.Renewal | None,
-    enable_in_time: bool,
     log_level: str,
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
@@ -159,7 +154,6 @@ def command(
         raise UsageError(
             f"--replica: {replica!r} is not at most 63 letters, digits, '-', '_' and '.'"
         )
-    replica_name = replica or _replica(opa_url, alone=kubeconfig is None)
     sidecar = Sidecar(
         Options(
             kubeconfig=kubeconfig,
@@ -170,7 +164,7 @@ def command(
             namespace_labels=keys,
             resources=_resources(replicate, replicate_cluster, replicate_fields),
             system=None if system_policies == "*" else system_policies,
-            replica=replica_name,
+            replica=replica or _replica(opa_url, alone=kubeconfig is None),
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
             max_staleness=max_staleness,
@@ -181,14 +175,6 @@ def command(
             else None,
         )
     )
-    if renewal:
-        sidecar.accompany(
-            renewal_options.keeper(
-                renewal, kubeconfig, replica=replica_name, registry=sidecar.registry
-            )
-        )
-    if enable_in_time:
-        sidecar.accompany(renewal_options.switch_ends(kubeconfig))
     component_options.log(log_level)
     try:
         sidecar.run(Event())

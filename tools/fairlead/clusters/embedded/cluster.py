@@ -14,8 +14,8 @@ from typing import Any
 from fairlead.clusters import joined_logs
 from fairlead.clusters.base import OpaServer, Server
 from fairlead.clusters.embedded import (
-    access_server,
     balancer,
+    controller_server,
     kubelet,
     mounts,
     ports,
@@ -26,11 +26,12 @@ from fairlead.clusters.embedded.replica_plan import BALANCER, KINDS, Replica
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import component_flags as flags
-from fairlead.deployment import sidecars
+from fairlead.deployment import controller, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import (
     ACCESS,
     ACCESS_ENDS,
+    CONTROLLER,
     NAMESPACE,
     PYTHON_ENGINE,
     TLS_SECRET,
@@ -125,7 +126,7 @@ class EmbeddedCluster(RememberingCluster):
                 self._serve_in_python(replica, policies, progress)
             else:
                 self._serve(replica, policies, progress)
-        self._serve_access(settings, progress)
+        self._serve_controller(settings, progress)
         if len(replicas) > 1:
             backends = [
                 f"{replica.opa}={replica.address}={replica.files.ca}" for replica in replicas
@@ -163,13 +164,13 @@ class EmbeddedCluster(RememberingCluster):
             if replica.sidecar in running and self.sidecar.look_up
         ]
 
-    def access_controllers(self) -> Sequence[Server]:
+    def controllers(self) -> Sequence[Server]:
         """The controller, if it was started."""
         running = self.servers()
-        if ACCESS not in running:
+        if CONTROLLER not in running:
             return []
-        url = f"https://{self._access_server(ACCESS).address}"
-        return [Server(url, self._replicas()[0].ca, running[ACCESS]["pid"], ACCESS)]
+        url = f"https://{self._controller_server(CONTROLLER).address}"
+        return [Server(url, self._replicas()[0].ca, running[CONTROLLER]["pid"], CONTROLLER)]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
@@ -213,7 +214,7 @@ class EmbeddedCluster(RememberingCluster):
         servers = (
             [getattr(replica, server) for replica in self._replicas()]
             if server in KINDS
-            else [ACCESS if server == "controller" else server]
+            else [CONTROLLER if server == "controller" else server]
         )
         for name in servers:
             if name not in names:
@@ -246,7 +247,7 @@ class EmbeddedCluster(RememberingCluster):
         """Stop every OPA and sidecar, and what else decides or leads to it. Raises
         FairleadError.
         """
-        self._stop_servers([ACCESS, ACCESS_ENDS, _SERVE, *self._of_opa(), KUBELET])
+        self._stop_servers([CONTROLLER, ACCESS_ENDS, _SERVE, *self._of_opa(), KUBELET])
 
     def _of_opa(self) -> list[str]:
         """The names of all servers that may run with OPA, in the order in which to stop them."""
@@ -269,8 +270,8 @@ class EmbeddedCluster(RememberingCluster):
         return {key: b64decode(value) for key, value in (secret.get("data") or {}).items()}
 
     def _mount(self, settings: Settings, progress: Progress) -> None:
-        """Start the kubelet, which writes the Secrets for every replica, and for the controller of
-        access.
+        """Start the kubelet, which writes the Secrets for every replica, and the controller's
+        token.
         """
         service = settings.decision_logs.service
         volumes = [
@@ -279,7 +280,7 @@ class EmbeddedCluster(RememberingCluster):
             for mount in mounts.volumes(replica.files, service.secret if service else None)
         ]
         if settings.access and settings.access.own_controller:
-            volumes.append(access_server.volume(self._access_folder))
+            volumes.append(controller_server.volume(self._controller_folder))
         options = {
             "kubeconfig": str(self.kubeconfig),
             "namespace": NAMESPACE,
@@ -317,7 +318,6 @@ class EmbeddedCluster(RememberingCluster):
             *sidecar.arguments(files, policies, replica.inner_address, replica.sidecar_address),
             f"{flags.KUBECONFIG}={kubeconfig}",
             *([f"{flags.OPA_PROGRAM}={program}"] if settings.placement_policies else []),
-            *(self._certificate_servers() if sidecar.renews and sidecars.renewal(settings) else []),
         ]
         for former_sidecar in replica.other_sidecars:
             if former_sidecar in self.servers():
@@ -339,40 +339,41 @@ class EmbeddedCluster(RememberingCluster):
         if started and is_running:
             self.wait_for(replica.opa, replica.opa_url("/health/ready"), replica.ca)
 
-    def _serve_access(self, settings: Settings, progress: Progress) -> None:
-        """Run `fairlead controller` if the settings want it, beside the first OPA, and what ends
-        access while it cannot.
+    def _serve_controller(self, settings: Settings, progress: Progress) -> None:
+        """Run `fairlead controller` beside the first OPA, and if the settings want transient
+        access, what ends it while the controller cannot.
         """
-        if not (settings.access and settings.access.own_controller):
-            self._stop_servers([ACCESS, ACCESS_ENDS])
-            return
-        paths = {name: self.path / f"{name}.kubeconfig" for name in (ACCESS, ACCESS_ENDS)}
-        controller, ends = self._access_server(ACCESS), self._access_server(ACCESS_ENDS)
+        server, ends = map(self._controller_server, (CONTROLLER, ACCESS_ENDS))
+        paths = {name: self.path / f"{name}.kubeconfig" for name in (CONTROLLER, ACCESS_ENDS)}
         opa_url = self.webhook_url(self.sidecar)
-        for name, server, argv in (
-            (ACCESS, controller, controller.controller(settings.access, opa_url, paths[ACCESS])),
-            (ACCESS_ENDS, ends, ends.ends(paths[ACCESS_ENDS])),
-        ):
+        self._stop_servers([ACCESS])  # the controller of a former version
+        argv = server.controller(settings, self._renewal(settings), opa_url, paths[CONTROLLER])
+        started = [(CONTROLLER, server, argv)]
+        if settings.access and settings.access.own_controller:
+            started.append((ACCESS_ENDS, ends, ends.ends(paths[ACCESS_ENDS])))
+        else:
+            self._stop_servers([ACCESS_ENDS])
+        for name, each, argv in started:
             if not self._runs(name, argv, {}):
                 self.service_account_kubeconfig(NAMESPACE, name, paths[name])
             self._run(
                 name,
                 argv,
                 progress,
-                ready=server.probe.url,
+                ready=each.probe.url,
                 ca=self._replicas()[0].ca,
-                probe=server.probe,
-                deadline=server.probe.startup,
+                probe=each.probe,
+                deadline=each.probe.startup,
             )
 
-    def _access_server(self, name: str) -> access_server.AccessServer:
+    def _controller_server(self, name: str) -> controller_server.ControllerServer:
         """The controller of this name, beside the first OPA."""
         replica, *_ = self._replicas()
-        return access_server.planned(self._access_folder, replica, self._port_of(name))
+        return controller_server.planned(self._controller_folder, replica, self._port_of(name))
 
     @property
-    def _access_folder(self) -> Path:
-        return self.path / "mounted" / ACCESS
+    def _controller_folder(self) -> Path:
+        return self.path / "mounted" / CONTROLLER
 
     def _serve_in_python(self, replica: Replica, policies: PolicySet, progress: Progress) -> None:
         kubeconfig, server = self.path / "opa.kubeconfig", self.sidecar
@@ -395,15 +396,19 @@ class EmbeddedCluster(RememberingCluster):
             deadline=server.liveness.startup,
         )
 
-    def _certificate_servers(self) -> list[str]:
-        """The flags that name the servers which present the certificate, as there are no pods
-        to list.
+    def _renewal(self, settings: Settings) -> list[str]:
+        """The flags for the renewal of the certificate, which name the servers that present it, as
+        there are no pods to list. Nothing here would restart a sidecar that reads its CA once, so
+        beside it nothing is renewed.
         """
+        renewal = controller.renewal(settings, rolls=False) if self.sidecar.rereads else []
+        if not renewal:
+            return []
         replicas = self._replicas()
-        return [
-            f"{flags.OPAS}={','.join(replica.address for replica in replicas)}",
-            f"{flags.SIDECARS}={','.join(replica.sidecar_address for replica in replicas)}",
-        ]
+        flag_values = {flags.OPAS: [replica.address for replica in replicas]}
+        if self.sidecar.look_up:
+            flag_values[flags.SIDECARS] = [replica.sidecar_address for replica in replicas]
+        return [*renewal, *(f"{flag}={','.join(value)}" for flag, value in flag_values.items())]
 
     @property
     def _in_python(self) -> bool:

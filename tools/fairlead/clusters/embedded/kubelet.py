@@ -2,8 +2,8 @@
 
 Run as `python -m fairlead.clusters.embedded.kubelet JSON`, with {kubeconfig, namespace, volumes:
 [{folder, secret, keys}]}: `keys` are the keys of the Secret that the folder shows, null for all.
-Nothing else writes into these folders: whoever changes a Secret, a keeper in a sidecar or
-a command, changes it in the API server.
+Nothing else writes into these folders: whoever changes a Secret, a controller or a command,
+changes it in the API server.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ class Opa:
             operation.apply(policies)
 
     def _alone(self, new: Revision) -> Sequence[dict[str, Any]]:
-        """The objects to apply, once no keeper and no other command changes the certificate until
-        the operation ends.
+        """The objects to apply, once no controller and no other command changes the
+        certificate until the operation ends.
 
         The Lease comes first: of two first deployments at once, the second then takes the
         credentials of the other.

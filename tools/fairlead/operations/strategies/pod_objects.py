@@ -9,11 +9,10 @@ from typing import Any
 
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import UsageError
-from fairlead.deployment import access, engine_names, manifests
+from fairlead.deployment import controller, engine_names, manifests
 from fairlead.deployment.credentials import Credentials, Tls
 from fairlead.deployment.names import (
-    ACCESS,
-    KEEPER,
+    ACCESS_ENDS,
     NAMESPACE,
     OPA,
     POLICIES,
@@ -75,14 +74,14 @@ def _of_access(objects: clients.Objects, policies: PolicySet) -> list[dict[str, 
     """The objects of transient access that depend on what the API server has."""
     if policies.settings.access is None:
         off = transient_access.has_kinds(objects)
-        return manifests.render_access(policies, access.OFF) if off else []
-    return manifests.render_access(policies, access.REQUESTER) if _mutates(objects) else []
+        return manifests.render_access(policies, controller.OFF) if off else []
+    return manifests.render_access(policies, controller.REQUESTER) if _mutates(objects) else []
 
 
 def _mutates(objects: clients.Objects) -> bool:
     """Whether the API server has MutatingAdmissionPolicies."""
-    _, kind, _, _ = access.REQUESTER_OBJECTS[-1]
-    return objects.serves({"apiVersion": access.ADMISSION, "kind": kind})
+    _, kind, _, _ = controller.REQUESTER_OBJECTS[-1]
+    return objects.serves({"apiVersion": controller.ADMISSION, "kind": kind})
 
 
 def superfluous(operation: Operation, new: Revision, present: Credentials) -> list[Key]:
@@ -91,22 +90,20 @@ def superfluous(operation: Operation, new: Revision, present: Credentials) -> li
     names = {item["metadata"]["name"] for item in new.objects}
     deployments = {item["metadata"]["name"] for item in new.objects if item["kind"] == "Deployment"}
     keys: list[Key] = [(*guard, None) for guard in guards]
-    if KEEPER not in deployments:
-        keys.append(("apps/v1", "Deployment", KEEPER, NAMESPACE))
     if POLICY_WEBHOOK not in names:
         kind = "ValidatingWebhookConfiguration"
         keys.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
-    if ACCESS not in deployments:
-        keys += access.OBJECTS
-    requester = access.REQUESTER_OBJECTS if _mutates(operation.objects) else ()
+    if ACCESS_ENDS not in deployments:
+        keys += controller.OF_ACCESS
+    requester = controller.REQUESTER_OBJECTS if _mutates(operation.objects) else ()
     rendered = {key_of(item) for item in new.objects}
-    keys += [key for key in (*access.OFF_OBJECTS, *requester) if key not in rendered]
+    keys += [key for key in (*controller.OFF_OBJECTS, *requester) if key not in rendered]
     keys += [
         ("v1", "Secret", scoped_secret(scope), NAMESPACE)
         for scope in SCOPES
         if scope not in present.scoped
     ]
-    return keys
+    return [*keys, *controller.FORMER]
 
 
 def left(operation: Operation, manifests: Iterable[dict[str, Any]]) -> list[Key]:
@@ -127,7 +124,8 @@ def left(operation: Operation, manifests: Iterable[dict[str, Any]]) -> list[Key]
     present = deployed_state.credentials(operation.objects) or NOBODY
     rendered = revision(cluster, policies, present, cluster.sidecar).objects
     keys = {key_of(manifest) for manifest in manifests}
-    return [key for manifest in reversed(rendered) if (key := key_of(manifest)) not in keys]
+    left = [key for manifest in reversed(rendered) if (key := key_of(manifest)) not in keys]
+    return [*left, *controller.FORMER]
 
 
 def unreadable(config_map: Mapping[str, Any]) -> Revision:

@@ -10,8 +10,8 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import texts
 from fairlead.deployment import disabled_intents
 from fairlead.deployment.names import (
-    ACCESS,
     ACCESS_ENDS,
+    CONTROLLER,
     NAMESPACE,
     OPA_ENGINE,
     POLICY_OBJECTS,
@@ -46,14 +46,14 @@ def describe(
     by_opa = cluster.sidecar.engine == OPA_ENGINE
     states = [deployed_state.served(opa, token) for opa in cluster.opas()]
     sidecars = [deployed_state.report(sidecar, "leftOut") for sidecar in cluster.sidecars()]
-    access = transient_access.controllers(cluster)
+    controllers = transient_access.controllers(cluster)
     if by_opa:
         loaded = _loaded(objects, config_map, states)
     else:
         loaded = _Loaded([_in_python(config_map, states)] if config_map else [])
     followed = bundle_following.followed(objects)
-    of_access = [
-        objects.get("apps/v1", "Deployment", name, NAMESPACE) for name in (ACCESS, ACCESS_ENDS)
+    deployments = [
+        objects.get("apps/v1", "Deployment", name, NAMESPACE) for name in (CONTROLLER, ACCESS_ENDS)
     ]
     comparison = drift.compare(cluster, objects)
     noun = "OPA" if by_opa else "server in Python"
@@ -65,7 +65,7 @@ def describe(
             "bundles": followed,
             "opa": [_row(state) for state in states],
             "sidecars": sidecars,
-            "access": access,
+            "controllers": controllers,
             "policies": loaded.policies,
             "data": loaded.data,
             "orphans": [orphan.document() for orphan in loaded.orphans],
@@ -80,7 +80,7 @@ def describe(
             *problems.of_opas(states, _expected_opas(objects), noun),
             *problems.of_silence(states, comparison, noun),
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
-            *problems.of_access(access, *of_access),
+            *problems.of_controllers(controllers, *deployments),
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
             *problems.of_policies(loaded.policies, loaded.data, loaded.placement_policies),
             *problems.of_orphans(loaded.orphans),

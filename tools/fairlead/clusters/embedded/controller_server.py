@@ -4,6 +4,7 @@ probe."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,16 +12,16 @@ from fairlead.clusters.embedded import ports, replica_plan
 from fairlead.clusters.embedded.kubelet import Volume
 from fairlead.clusters.embedded.replica_plan import Replica
 from fairlead.clusters.embedded.server import Probe
-from fairlead.deployment import access
 from fairlead.deployment import component_flags as flags
-from fairlead.deployment.names import ACCESS, scoped_secret
-from fairlead.settings.access import Access
+from fairlead.deployment import controller
+from fairlead.deployment.names import CONTROLLER, scoped_secret
+from fairlead.settings.models import Settings
 
 _PROGRAM = (sys.executable, "-m", "fairlead")
 
 
 @dataclass(frozen=True)
-class AccessServer:
+class ControllerServer:
     """The controller, with its token in a folder, or what ends access beside it; and the
     certificate of a replica of OPA.
     """
@@ -30,27 +31,34 @@ class AccessServer:
     tls: Path
     probe: Probe
 
-    def controller(self, settings: Access, opa_url: str, kubeconfig: Path) -> list[str]:
-        """The command that starts the controller."""
-        arguments = access.arguments(
-            settings, opa_url.rstrip("/"), self.address, tls=self.tls, token=self.folder
+    def controller(
+        self, settings: Settings, renewal: Sequence[str], opa_url: str, kubeconfig: Path
+    ) -> list[str]:
+        """The command that starts the controller, with these flags for the renewal."""
+        arguments = controller.arguments(
+            settings,
+            self.address,
+            renewal,
+            opa_url=opa_url.rstrip("/"),
+            tls=self.tls,
+            token=self.folder,
         )
-        identity = f"{flags.REPLICA}={ACCESS}"
+        identity = f"{flags.REPLICA}={CONTROLLER}"
         return [*_PROGRAM, *arguments, f"{flags.KUBECONFIG}={kubeconfig}", identity]
 
     def ends(self, kubeconfig: Path) -> list[str]:
         """The command that starts the other one."""
-        arguments = access.ends_arguments(self.address, tls=self.tls)
+        arguments = controller.ends_arguments(self.address, tls=self.tls)
         return [*_PROGRAM, *arguments, f"{flags.KUBECONFIG}={kubeconfig}"]
 
 
-def planned(folder: Path, replica: Replica, port: int) -> AccessServer:
+def planned(folder: Path, replica: Replica, port: int) -> ControllerServer:
     """One of both at this port."""
     address = f"{ports.HOST}:{port}"
-    probe = replica_plan.probe(f"https://{address}{access.LIVENESS.path}", access.LIVENESS)
-    return AccessServer(address, folder, Path(replica.files.tls), probe)
+    probe = replica_plan.probe(f"https://{address}{controller.LIVENESS.path}", controller.LIVENESS)
+    return ControllerServer(address, folder, Path(replica.files.tls), probe)
 
 
 def volume(folder: Path) -> Volume:
     """The token as the kubelet mounts it."""
-    return Volume(str(folder), scoped_secret(access.SCOPE), ["token"])
+    return Volume(str(folder), scoped_secret(controller.SCOPE), ["token"])

@@ -1,0 +1,2 @@
+"""`fairlead controller`: renews OPA's certificate, enables intents in time, and gives access that
+ends."""
