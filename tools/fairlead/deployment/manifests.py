@@ -137,7 +137,7 @@ def render_files(
         "opa_server": {
             "service": OPA,
             "url": webhook_url,
-            "ca": credentials.ca if settings.certificates.by == "fairlead" else None,
+            "ca": credentials.ca if renews else None,
         },
         "controller_arguments": controller.arguments(
             settings,

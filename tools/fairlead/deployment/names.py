@@ -30,7 +30,7 @@ ACCESS = "fairlead-access"
 """The rights to carry out transient role bindings, the guard of these, the component of their
 Events, and the field manager of what comes of them."""
 ACCESS_ENDS = "fairlead-access-ends"
-"""The Deployment that ends what `fairlead-access` did not end, and its service account."""
+"""The Deployment that ends the access that no controller has ended, and its service account."""
 TRANSIENT_LABEL = "access.fairlead.dev/transient"
 """The label of all bindings that come of transient ones; its value is `true`. Nobody else may set
 it (86-access.yaml.j2), so that a list of these holds no object that somebody else has sized."""

@@ -343,13 +343,14 @@ class EmbeddedCluster(RememberingCluster):
         """Run `fairlead controller` beside the first OPA, and if the settings want transient
         access, what ends it while the controller cannot.
         """
-        server, ends = map(self._controller_server, (CONTROLLER, ACCESS_ENDS))
+        server = self._controller_server(CONTROLLER)
         paths = {name: self.path / f"{name}.kubeconfig" for name in (CONTROLLER, ACCESS_ENDS)}
         opa_url = self.webhook_url(self.sidecar)
         self._stop_servers([ACCESS])  # the controller of a former version
         argv = server.controller(settings, self._renewal(settings), opa_url, paths[CONTROLLER])
         started = [(CONTROLLER, server, argv)]
         if settings.access and settings.access.own_controller:
+            ends = self._controller_server(ACCESS_ENDS)
             started.append((ACCESS_ENDS, ends, ends.ends(paths[ACCESS_ENDS])))
         else:
             self._stop_servers([ACCESS_ENDS])
