@@ -16,7 +16,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Tls
 from fairlead.kube import clients
-from fairlead.operations import deploy, drift, push
+from fairlead.operations import deploy, drift, push, rotate
 from fairlead.operations.drift import AS_DEPLOYED, DIFFERS, MISSING, Compared
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -157,8 +157,9 @@ def test_a_change_is_named(
     edit: Change,
     field: str,
 ) -> None:
-    change(objects, *changing, edit)
-    (entry,) = changed(cluster, objects)
+    with rotate.alone(cluster):  # the controller brings the CA back
+        change(objects, *changing, edit)
+        (entry,) = changed(cluster, objects)
     assert (entry.kind, entry.name, entry.state) == (*changing[1:], DIFFERS)
     assert entry.fields == (field,)
 

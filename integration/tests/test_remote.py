@@ -35,7 +35,7 @@ from fairlead.deployment.names import (
 from fairlead.kube import clients
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
-from fairlead.operations import deployed_state, rotate
+from fairlead.operations import deployed_state, rotate, transient_access
 from fairlead.pki import certificates
 from fairlead.policy import policy_files
 
@@ -204,9 +204,15 @@ def test_a_deployment_brings_another_certificate_to_the_pods_without_waiting_for
     pods_before = {p.metadata.name for p in pods(foreign)}
     configured = [row for row in result(foreign, "deploy") if row["action"] == "configured"]
     assert {(row["kind"], row["name"]) for row in configured} >= {("Secret", "opa-tls")}
-    assert [opa["ready"] for opa in result(foreign, "status")["opa"]] == [True, True]
+    until(
+        lambda: all(row["healthy"] for row in transient_access.controllers(deployed)),
+        what="the controllers, which missed the Lease, have looked again",
+        pause=1,
+    )
+    status = result(foreign, "status")
+    assert [opa["ready"] for opa in status["opa"]] == [True, True]
+    assert status["certificates"][0]["warning"] is None
     assert {p.metadata.name for p in pods(foreign)} == pods_before
-    assert result(foreign, "status")["certificates"][0]["warning"] is None
     assert created(foreign, "remote-b") == POOL
 
 
