@@ -357,10 +357,10 @@ def test_settings_that_take_a_deployment_are_not_half_pushed(
     cluster: Cluster, settings: Settings, objects: clients.Objects
 ) -> None:
     before = deployed(objects)["data"]
-    # The webhooks know of both; to admit with a warning, one of them must not fail closed.
+    # The webhooks and the sidecar know of both.
     for field, value, named in (
         ("namespace_label", "pool", "namespaceLabel"),
-        ("enforcement", {"node-pool": "warn"}, "enforcement"),
+        ("default_pool", "pool1", "defaultPool"),
     ):
         with pytest.raises(UsageError, match=rf"{named} changed .* `fairlead deploy`"):
             push(

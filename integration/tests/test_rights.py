@@ -1,5 +1,5 @@
 """The rights of Fairlead's own accounts by RBAC, as the API server says it. What guards forbid
-beyond that is in test_keeper_guard.py and test_access_accounts.py.
+beyond that is in test_own_accounts.py and test_access_accounts.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from fairlead.deployment.names import (
     ACCESS_ENDS,
     CERTIFICATE_LEASE,
     CONTROLLER,
+    GUARDS,
     HISTORY,
     NAMESPACE,
     OPA,
@@ -36,7 +37,12 @@ What = tuple[str, str, str, str, tuple[str, ...]]
 MAY: dict[str, list[What]] = {
     CONTROLLER: [
         ("", "secrets", NAMESPACE, TLS_SECRET, ("get", "patch")),
+        ("", "secrets", NAMESPACE, TOKEN_SECRET, ("get",)),
         ("", "configmaps", NAMESPACE, HISTORY, ("get", "patch")),
+        ("", "configmaps", NAMESPACE, POLICIES, ("get", "patch", "create")),
+        ("policy.fairlead.dev", "policies", "", "", ("get", "list", "watch")),
+        ("policy.fairlead.dev", "policies/status", "", "", ("patch",)),
+        (ADMISSION, "validatingadmissionpolicies", "", GUARDS[0], ("get", "patch")),
         ("", "events", NAMESPACE, "", ("create",)),
         ("coordination.k8s.io", "leases", NAMESPACE, CERTIFICATE_LEASE, ("get", "patch")),
         ("coordination.k8s.io", "leases", NAMESPACE, CONTROLLER, ("get", "patch")),
@@ -57,7 +63,11 @@ NOBODY: list[What] = [
     ("", "secrets", "", "", ("get", "list", "watch", *WRITES)),
     ("", "secrets", "kube-system", "", ("get", "list", "watch", *WRITES)),
     ("", "secrets", NAMESPACE, "", ("list", "watch", "create", "delete")),
-    ("", "secrets", NAMESPACE, TOKEN_SECRET, ("get", *WRITES)),
+    ("", "secrets", NAMESPACE, TOKEN_SECRET, WRITES),
+    ("", "secrets", NAMESPACE, "sh.helm.release.v1.other", ("get", *WRITES)),
+    ("", "configmaps", "default", "", ("get", "list", *WRITES)),
+    ("policy.fairlead.dev", "policies", "", "", WRITES),
+    ("policy.fairlead.dev", "fairleads", "", "", WRITES),
     ("", "serviceaccounts", NAMESPACE, "", WRITES),
     ("", "serviceaccounts/token", NAMESPACE, "", ("create",)),
     ("", "serviceaccounts", "kube-system", "", ("impersonate",)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,19 +12,22 @@ from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import OPA_ENGINE
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.kube import clients
+from fairlead.opa.api import OpaApi
 from fairlead.policy.policy_set import PolicySet
 
 
 @dataclass(frozen=True)
 class Server:
     """A server beside the API server, such as a sidecar: its address, the file of the CA to verify
-    it by, its pid if it runs on this machine, and the name of its pod.
+    it by, its pid if it runs on this machine, and the name of its pod. `hostname` is the one in its
+    certificate, if that is not the one in `url`.
     """
 
     url: str
     ca: Path
     pid: int | None = None
     pod: str = ""
+    hostname: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,10 @@ class OpaServer(Server):
     """An OPA. With another `engine`, a server in its place."""
 
     engine: str = OPA_ENGINE
+
+    def api(self, token: str | None) -> OpaApi:
+        """A client of it."""
+        return OpaApi(self.url, ca=self.ca, hostname=self.hostname, token=token)
 
 
 class Cluster(Protocol):

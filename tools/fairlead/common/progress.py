@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 
 class Progress:
     """Ignores all reports; `fairlead.cli.output` has a subclass that shows them."""
@@ -20,3 +22,18 @@ class Progress:
 
     def warn(self, message: str) -> None:
         """Report something that the user has to know beside the result."""
+
+
+class Logged(Progress):
+    """Logs each report."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+
+    def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
+        """See Progress."""
+        self._log.info("%s: %s", name, state)
+
+    def warn(self, message: str) -> None:
+        """See Progress."""
+        self._log.warning("%s", message)

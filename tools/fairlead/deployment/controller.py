@@ -97,14 +97,14 @@ def arguments(
     of_access = (
         [
             f"{flags.OPA_URL}={opa_url}",
-            f"{flags.OPA_CA_FILE}={tls / 'ca.crt'}",
             f"{flags.OPA_AUTH_TOKEN_FILE}={token / 'token'}",
             *([flags.RECHECK] if access.recheck else []),
         ]
         if access and access.own_controller
         else []
     )
-    return ["controller", *renewal_flags, *of_access, *served(tls, listen)]
+    ca = f"{flags.OPA_CA_FILE}={tls / 'ca.crt'}"
+    return ["controller", ca, *renewal_flags, *of_access, *served(tls, listen)]
 
 
 def ends_arguments(listen: str, *, tls: PurePath) -> list[str]:

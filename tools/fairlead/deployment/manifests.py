@@ -43,11 +43,12 @@ from fairlead.deployment.names import (
     SETTINGS_ANNOTATION,
 )
 from fairlead.deployment.sidecars import Sidecar
+from fairlead.kube import own_kinds
 from fairlead.opa import containers
-from fairlead.policy import bundles
+from fairlead.policy import bundles, policy_objects
 from fairlead.policy.policy_set import PolicySet
-from fairlead.settings.access import OWN_CONTROLLER
 from fairlead.settings.models import Settings
+from fairlead.settings.services import SCOPES
 
 INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
 """The account of cert-manager's cainjector in its own manifests. It sets the CA of webhooks."""
@@ -125,6 +126,8 @@ def render_files(
         "namespace": NAMESPACE,
         "settings": settings,
         "names": names,
+        "kinds": own_kinds,
+        "schemas": _schemas(),
         "disabled": disabled_objects,
         "policies": config_map(policies, sidecar.engine),
         "bundle": policies.bundle,
@@ -134,6 +137,7 @@ def render_files(
             names.scoped_secret(scope): scoped_data(tokens)
             for scope, tokens in credentials.scoped.items()
         },
+        "token_secrets": [names.scoped_secret(scope) for scope in SCOPES],
         "opa_server": {
             "service": OPA,
             "url": webhook_url,
@@ -183,10 +187,9 @@ def render_files(
         "sidecar_arguments": sidecar.arguments(
             containers.MOUNTED, policies, opa, f"0.0.0.0:{sidecar.liveness.port}"
         ),
-        "controller_user": OWN_CONTROLLER,
         "renews": renews,
         "rolls": renews and not sidecar.rereads,
-        "trusting": OWN_CONTROLLER if renews else INJECTOR,
+        "injector": INJECTOR,
         "service_names": SERVICE_NAMES,
         "loopback": LOOPBACK,
         "certificate_seconds": int(settings.certificates.valid.total_seconds()),
@@ -203,6 +206,20 @@ def render_files(
             )
         ]
         for name in sorted(templates or environment.list_templates(filter_func=_is_whole))
+    }
+
+
+@functools.cache
+def _schemas() -> dict[str, str]:
+    """The schema of each kind's spec, as YAML in one line: as JSON, 1e-06 would be read as text."""
+
+    class Whole(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return {
+        kind: yaml.dump(schema, Dumper=Whole, default_flow_style=True, width=10**9).strip()
+        for kind, schema in policy_objects.schemas().items()
     }
 
 

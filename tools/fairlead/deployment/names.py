@@ -5,6 +5,8 @@ Standard library only: the sidecar reads them. Templates get them as `names`.
 
 from __future__ import annotations
 
+from fairlead.kube import own_kinds
+
 NAMESPACE = "fairlead"
 """The namespace of OPA and all that belongs to it; no policy applies to it."""
 
@@ -26,6 +28,8 @@ CONTROLLER = "fairlead-controller"
 that gives access, and the field manager of what it changes."""
 CERTIFICATE_LEASE = "fairlead-keeper"
 """The Lease of whoever changes the certificate: a controller or a command."""
+LIFECYCLE_LEASE = "fairlead-lifecycle"
+"""The Lease of the controller that brings settings and policies into force."""
 ACCESS = "fairlead-access"
 """The rights to carry out transient role bindings, the guard of these, the component of their
 Events, and the field manager of what comes of them."""
@@ -38,6 +42,21 @@ UNTIL_ANNOTATION = "access.fairlead.dev/valid-until"
 """The annotation of these bindings with their end."""
 WEBHOOKS = "fairlead"
 """Both webhook configurations."""
+GUARDS = (
+    "fairlead-objects",
+    "fairlead-cluster-objects",
+    "fairlead-pool-label",
+    "fairlead-exempt",
+    "fairlead-node-labels",
+    "fairlead-placement-policies",
+    "fairlead-access",
+    "fairlead-access-accounts",
+    "fairlead-access-advice",
+    "fairlead-access-approver",
+    "fairlead-access-bindings",
+    "fairlead-access-off",
+)
+"""The admission policies that guard Fairlead's objects, nodes and access, and their bindings."""
 POLICIES = "fairlead-policies"
 """The ConfigMap with the policies."""
 HISTORY = "fairlead-history"
@@ -75,7 +94,7 @@ CEL_ENGINE = "cel"
 """The engine whose policies API servers evaluate themselves."""
 OBJECTS = "objects.yaml"
 """The key of that ConfigMap with the objects by which such an engine enforces the policies."""
-PARAMETERS_GROUP = "policy.fairlead.dev"
+PARAMETERS_GROUP = own_kinds.GROUP
 """The API group of the parameters of admission policies, and of PlacementPolicies."""
 PLACEMENT_POLICIES = ("placementpolicies", "PlacementPolicy", "v1")
 """The resource, kind and version of policies that are objects of the API; the group is
@@ -89,9 +108,8 @@ OPA_PROGRAM = "/usr/local/bin/fairlead-opa"
 """The program in Fairlead's image that compiles them (integration/image/Dockerfile)."""
 POLICY_WEBHOOK = "placement-policies.fairlead.dev"
 """The webhook that asks there, and its configuration."""
-LONGEST_REGO = 200_000
-"""The most characters of the Rego of a PlacementPolicy. OPA lists the rules of such a text within
-seconds."""
+LONGEST_REGO = own_kinds.LONGEST_REGO
+"""The most characters of the Rego of a PlacementPolicy."""
 BUNDLES_ANNOTATION = "fairlead.dev/bundles"
 """The annotation of OPA's Deployment with the URL of the signed bundles that its OPAs follow; none
 if a sidecar loads their policies."""

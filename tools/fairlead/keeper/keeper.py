@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
-from fairlead.common.progress import Progress
+from fairlead.common.progress import Logged
 from fairlead.deployment.names import CONTROLLER, NAMESPACE, TLS_SECRET
 from fairlead.keeper import renewal_steps
 from fairlead.keeper.lease import Lease
@@ -28,8 +28,9 @@ SHORTEST, LONGEST = 1.0, 60.0
 """Bounds of the pause between two checks of the certificate, in seconds. The pause is a tenth of
 the time between two renewals."""
 AGAIN = (5.0, 300.0)
-"""The shortest and longest pause before a failed renewal is tried again, in seconds. The pause
-doubles with each failure, up to a tenth of the time `before`."""
+"""The shortest and longest pause after a failure, in seconds. The pause doubles with each renewal
+that fails, up to a tenth of the time `before`; a failed look at the cluster costs little, and comes
+again after the shortest."""
 REPEATED = 3600.0
 """Seconds after which the same warning is written as an Event again."""
 
@@ -85,7 +86,7 @@ class Keeper:
             except Exception as error:
                 self._failed(error)
                 longest = min(max(self._before.total_seconds() / 10, AGAIN[0]), AGAIN[1])
-                pause = min(AGAIN[0] * 2 ** min(self._failures - 1, 10), longest)
+                pause = min(AGAIN[0] * 2 ** max(min(self._failures - 1, 10), 0), longest)
             else:
                 self._failures, self._trouble = 0, None
                 pause = self._pause()
@@ -130,7 +131,8 @@ class Keeper:
         secret = self._deployed.secret()  # read again: now nobody else changes it
         if secret is None or self._is_settled(secret):
             return
-        progress = _Logged()
+        self._failures += 1  # until it ends well
+        progress = Logged(log)
         if not self._due(secret):
             log.info("finishing a renewal of the certificate that was interrupted")
             renewal_steps.finish(self._deployed, self._servers, progress=progress)
@@ -170,7 +172,6 @@ class Keeper:
         return min(max(between_renewals / 10, SHORTEST), LONGEST)
 
     def _failed(self, error: Exception) -> None:
-        self._failures += 1
         if not isinstance(error, FairleadError):
             log.error("renewing the certificate failed", exc_info=error)
         elif str(error) != self._trouble:
@@ -193,13 +194,3 @@ class Keeper:
             self._api.call("POST", _EVENTS, report, manager=CONTROLLER)
         except FairleadError as error:
             log.warning("the Event could not be written: %s", error)
-
-
-class _Logged(Progress):
-    """Logs each step of a renewal."""
-
-    def update(self, name: str, state: str, *, done: int = 0, total: int = 0) -> None:
-        log.info("%s: %s", name, state)
-
-    def warn(self, message: str) -> None:
-        log.warning("%s", message)

@@ -149,6 +149,20 @@ class Objects(ApiRequests):
         self._change("change", manifest, patch, {}, content_type=MERGE)
 
     @patiently
+    def merge_status(self, manifest: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """Change the fields of `status` (RFC 7396) in that of the object that `manifest`
+        identifies. Raises Refused.
+        """
+        self._change(
+            "change the status of",
+            manifest,
+            {"status": status},
+            {},
+            content_type=MERGE,
+            subresource="status",
+        )
+
+    @patiently
     def patch(
         self,
         manifest: Mapping[str, Any],
@@ -242,14 +256,15 @@ class Objects(ApiRequests):
         query: Mapping[str, str],
         *,
         content_type: str,
+        subresource: str = "",
     ) -> dict[str, Any]:
-        """The object that `manifest` identifies, after this patch."""
+        """The object that `manifest` identifies, after this patch of it or of a subresource."""
         version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
         action = f"cannot {verb} {kind} {metadata['name']}"
         path = self._path(action, version, kind, metadata.get("namespace"), metadata["name"])
         return self.call(
             "PATCH",
-            path,
+            f"{path}/{subresource}" if subresource else path,
             patch,
             query=query,
             manager=self._field_manager,

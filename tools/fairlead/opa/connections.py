@@ -39,6 +39,7 @@ class Connection:
         *,
         ca: Path | None = None,
         cas: bytes | None = None,
+        hostname: str | None = None,
         token: str | None = None,
         timeout: float = 5.0,
         asking: Callable[[], None] | None = None,
@@ -47,7 +48,8 @@ class Connection:
 
         `url` is like https://127.0.0.1:8443 (a trailing /v1 is accepted). `ca` names a PEM file of
         the CAs to trust instead of the system's, which is read at every new connection;
-        `cas` is the content of such a file. `timeout` is in seconds, for connecting and for
+        `cas` is the content of such a file. The certificate has to be that of `hostname`, if it is
+        given, instead of the one in `url`. `timeout` is in seconds, for connecting and for
         each read. `asking` is called before each request. Raises UsageError.
         """
         scheme, host, port = _address(url)
@@ -67,6 +69,8 @@ class Connection:
             self.session.verify = str(ca) if ca else True
             if cas is not None:
                 self.session.mount("https://", _TrustOnly(cas))
+            if hostname is not None:
+                self.session.mount("https://", NamedHost(hostname))
 
     def close(self) -> None:
         """End the connection; the next request opens it again."""
@@ -127,6 +131,18 @@ class Connection:
             raise OpaUnavailable(
                 f"OPA at {self.url} cannot be reached: {_reason(error)}"
             ) from error
+
+
+class NamedHost(HTTPAdapter):
+    """Takes the certificate of this host from whichever address answers."""
+
+    def __init__(self, hostname: str) -> None:
+        self._hostname = hostname
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        options |= {"server_hostname": self._hostname, "assert_hostname": self._hostname}
+        super().init_poolmanager(*arguments, **options)
 
 
 class _TrustOnly(HTTPAdapter):

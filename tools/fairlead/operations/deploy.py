@@ -20,6 +20,7 @@ from fairlead.operations import (
     change_steps,
     deployed_state,
     disable,
+    object_following,
     preflight,
     rotate,
     strategies,
@@ -52,7 +53,8 @@ def deploy(
     end is rotated, and one that has ended is replaced. If the cluster is to be examined, that
     happens before anything is applied. What is disabled stays disabled; a warning says so, and
     others say what the settings leave open. The history gets an entry, with `message`. Policies of
-    users are checked and tested first, as by a push, unless the caller has `tested` them.
+    users are checked and tested first, as by a push, unless the caller has `tested` them. If the
+    settings of the cluster are an object, it and the Policies count, and not `policies`.
 
     Raises UsageError if the engine, its sidecar or the cluster cannot do what policies and settings
     ask for, or if the settings switch transient access off while somebody has some. Raises
@@ -62,8 +64,12 @@ def deploy(
     """
     remarks.check("--message", message)
     with Operation.begun(cluster, progress, outcomes) as operation:
+        made = _of_objects(operation)
         strategy = _strategy(operation, engine, sidecar)
-        if not tested and policies.has_own:
+        policies = made or policies
+        if made:
+            workspace.require_sound(made, progress)
+        elif not tested and policies.has_own:
             workspace.require_good(policies, progress, remembering=True)
         new = strategy.render(policies)
         _require_accepted(operation, new)
@@ -84,6 +90,16 @@ def deploy(
         _tell_what_stays(cluster, progress)
     progress.finish("deploy", f"applied {len(operation.applier.outcomes)} objects")
     return result.states
+
+
+def _of_objects(operation: Operation) -> PolicySet | None:
+    """The policies that the objects of the cluster make; None if its settings are no object. Raises
+    WrongObjects, FairleadError.
+    """
+    made = object_following.policy_set(operation.objects, operation.progress)
+    if made:
+        operation.progress.warn(object_following.INSTEAD)
+    return made
 
 
 @contextmanager
@@ -176,6 +192,7 @@ def plan(
     cannot be read. Changes nothing. Raises UsageError and FairleadError as `deploy`.
     """
     with Operation.begun(cluster, progress) as operation:
+        policies = _of_objects(operation) or policies
         objects, strategy = operation.objects, _strategy(operation, engine, sidecar)
         new = strategy.render(policies)
         outcomes = []

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import requests
@@ -29,6 +28,7 @@ from fairlead.deployment.names import (
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.opa.api import OpaApi
+from fairlead.opa.connections import NamedHost
 from fairlead.operations import history, leftovers
 from fairlead.policy import bundles
 from fairlead.settings.models import Certificates
@@ -105,7 +105,7 @@ def served(opa: OpaServer, token: str | None) -> Served:
     """The state of `opa`."""
     if opa.engine == PYTHON_ENGINE:
         return _of_python(opa)
-    api = OpaApi(opa.url, ca=opa.ca, token=token)
+    api = opa.api(token)
     try:
         ready = api.ready()
         prefix, policies = leftovers.PREFIX, api.policies()
@@ -135,7 +135,7 @@ def _of_bundle(api: OpaApi) -> str | None:
 
 def _of_python(server: OpaServer) -> Served:
     try:
-        report = _fetched(f"{server.url}/health/ready", server.ca)
+        report = _fetched(server, "/health/ready")
         ready, trouble = report["status"] == "ok", str(report["status"])
         return Served(
             server,
@@ -162,7 +162,7 @@ def health(server: Server) -> dict[str, Any]:
     """The server's own health report, healthy or not. Raises FairleadError if it cannot be
     reached.
     """
-    return _fetched(f"{server.url}/health", server.ca)
+    return _fetched(server, "/health")
 
 
 def report(server: Server, *further: str) -> dict[str, Any]:
@@ -185,11 +185,14 @@ def report(server: Server, *further: str) -> dict[str, Any]:
     }
 
 
-def _fetched(url: str, ca: Path) -> dict[str, Any]:
-    """The JSON object at `url`, whatever the status. Raises FairleadError."""
+def _fetched(server: Server, path: str) -> dict[str, Any]:
+    """The JSON object at a path of a server, whatever the status. Raises FairleadError."""
+    url = server.url + path
     with requests.Session() as session:
         session.trust_env = False  # REQUESTS_CA_BUNDLE would override `verify`
+        if server.hostname is not None:
+            session.mount("https://", NamedHost(server.hostname))
         try:
-            return dict(session.get(url, verify=str(ca), timeout=5).json())
+            return dict(session.get(url, verify=str(server.ca), timeout=5).json())
         except (requests.RequestException, ValueError, TypeError, OSError) as error:
             raise FairleadError(f"{url}: {error}") from error

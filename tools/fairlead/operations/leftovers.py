@@ -31,7 +31,7 @@ def remove(opa: OpaServer, token: str, modules: Mapping[str, str], *, staged: bo
     fairlead.policy.staging). Staged modules that OPA keeps stay as well, as nothing in this
     revision uses them. Raises Stuck if OPA keeps any other module.
     """
-    with closing(OpaApi(opa.url, ca=opa.ca, token=token)) as api:
+    with closing(opa.api(token)) as api:
         keys = [id_.removeprefix(PREFIX) for id_ in api.policies() if id_.startswith(PREFIX)]
         leftover = {
             key: "" for key in keys if key not in modules and (staged or not STAGED_KEY.match(key))

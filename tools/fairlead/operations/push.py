@@ -23,6 +23,7 @@ from fairlead.operations import (
     change_steps,
     deployed_state,
     history,
+    object_following,
     policy_status,
     strategies,
 )
@@ -32,7 +33,7 @@ from fairlead.operations.strategies.base import Operation, Revision, Strategy
 from fairlead.policy import bundles, policy_files, staging, usage, workspace
 from fairlead.policy.policy_set import PolicySet
 
-POLICY_ONLY = frozenset({"nodeLabel", "podSelector", "contact", "intents"})
+POLICY_ONLY = frozenset({"nodeLabel", "podSelector", "contact", "enforcement", "intents"})
 """The settings that a push applies; all others shape the sidecar and the pods."""
 
 
@@ -52,24 +53,86 @@ def push(
     were in force already; the warnings name policies that are no longer in force,
     packages that no decision uses, and webhooks that are missing or changed.
 
+    If the settings of the cluster are an object, the policies are applied as objects, too, and the
+    controller does the rest.
+
     Raises FairleadError if a check or a test fails (nothing was changed), or if the engine does not
     take the policies (the previous ones are restored). Raises UsageError if the change needs a
     deployment, or for a package that no policy may have (staging.require_free_packages).
     """
     remarks.check("--message", message)
-    with Operation.begun(cluster, progress) as operation:
-        bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
-        strategy = strategies.deployed(operation, restart=restart)
+    with _begun(cluster, progress) as operation:
         with nothing_pushed():
             staging.require_free_packages(policies.modules, policies.sources, progress)
             workspace.require_good(policies, progress, remembering=True)
-            deployed = require_deployed(operation)
-            warnings = _warnings(operation, strategy, policies, deployed)
-            new = strategy.render(policies)
-            former = strategy.read(previous(operation, deployed))
-        warnings += dropped(former.policies, policies)
-        result = bring(operation, strategy, new, deployed, former, Change("push", message))
+        if object_following.followed(operation.objects) is not None:
+            return _as_objects(operation, policies, message, restart=restart)
+        asked = deployed_state.engine(operation.objects) in engine_names.ASKED
+        unused = unused_packages(policies, operation.objects, progress) if asked else []
+        result = _carried_out(operation, policies, message, restart=restart)
+        return {**result, "warnings": [*unused, *result["warnings"]]}
+
+
+def by_controller(
+    cluster: Cluster, policies: PolicySet, *, message: str | None, progress: Progress
+) -> dict[str, Any]:
+    """What `push` does and returns, for policies of objects, which were tested where they come
+    from: here they are only checked. Raises as `push`.
+    """
+    with _begun(cluster, progress) as operation:
+        with nothing_pushed():
+            workspace.require_sound(policies, progress)
+        return _carried_out(operation, policies, message)
+
+
+@contextmanager
+def _begun(cluster: Cluster, progress: Progress) -> Iterator[Operation]:
+    with Operation.begun(cluster, progress) as operation:
+        bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
+        yield operation
+
+
+def _carried_out(
+    operation: Operation, policies: PolicySet, message: str | None, *, restart: bool = False
+) -> dict[str, Any]:
+    strategy = strategies.deployed(operation, restart=restart)
+    with nothing_pushed():
+        deployed = require_deployed(operation)
+        if strategy.engine in engine_names.ASKED:
+            _require_no_deployment(operation.objects, policies, deployed)
+        new = strategy.render(policies)
+        former = strategy.read(previous(operation, deployed))
+    warnings = dropped(former.policies, policies)
+    result = bring(operation, strategy, new, deployed, former, Change("push", message))
     return {**result, "warnings": [*warnings, *result["warnings"]]}
+
+
+def _as_objects(
+    operation: Operation, policies: PolicySet, message: str | None, *, restart: bool
+) -> dict[str, Any]:
+    """Change the objects, and return what `push` does once the controller is done."""
+    objects, cluster = operation.objects, operation.cluster
+    former = bundles.revision(require_deployed(operation)["data"])
+    latest = _latest(objects)
+    warnings = object_following.push(objects, policies, message, operation.progress)
+    if restart:
+        cluster.restart(progress=operation.progress)
+    credentials = deployed_state.credentials(objects)
+    token = credentials.token if credentials else None
+    states = [deployed_state.served(opa, token) for opa in cluster.opas()]
+    number = _latest(objects)
+    return {
+        "revision": bundles.revision(require_deployed(operation)["data"]),
+        "previous": former,
+        "entry": number if number != latest else None,
+        "opa": [{"url": state.opa.url, "revision": state.revision} for state in states],
+        "warnings": warnings,
+    }
+
+
+def _latest(objects: clients.Objects) -> int | None:
+    """The number of the latest entry of the history; None if there is none."""
+    return next((entry.number for entry in history.entries(objects)), None)
 
 
 def bring(
@@ -111,19 +174,13 @@ def nothing_pushed() -> Iterator[None]:
         raise
 
 
-def _warnings(
-    operation: Operation, strategy: Strategy, policies: PolicySet, deployed: dict[str, Any]
-) -> list[str]:
-    """Warnings, which do not stop a push. Raises UsageError for changes that need a
-    deployment of an engine with servers.
-    """
-    if strategy.engine not in engine_names.ASKED:
-        return []
-    warnings = unused_packages(policies, operation.objects, operation.progress)
-    _require_same_file_modules(operation.objects)
+def _require_no_deployment(
+    objects: clients.Objects, policies: PolicySet, deployed: dict[str, Any]
+) -> None:
+    """Raises UsageError for changes that need a deployment of an engine with servers."""
+    _require_same_file_modules(objects)
     new = json.loads(json.dumps(policies.settings.deployed_document()))
     _require_same_deployment(deployed, new)
-    return warnings
 
 
 def dropped(former: PolicySet, new: PolicySet) -> list[str]:

@@ -15,7 +15,6 @@ from typing import Any
 from fairlead.clusters.base import Cluster, OpaServer
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
-from fairlead.opa.api import OpaApi
 
 PATIENCE = 5.0
 """Seconds in which a change reaches OPA; a running kube-mgmt needs some milliseconds."""
@@ -41,7 +40,7 @@ def lag(
     """What the OPA still lacks after `patience` seconds; None if it has everything. Raises
     FairleadError if OPA or the API server does not answer.
     """
-    with closing(OpaApi(opa.url, ca=opa.ca, token=token)) as api:
+    with closing(opa.api(token)) as api:
         before = api.versions(_NAMESPACES)
         namespaces = cluster.objects().namespaces()
         missed: dict[str, datetime | None] = {}

@@ -13,7 +13,6 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES, PYTHON_ENGINE, RETRIES
 from fairlead.kube import clients
-from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, leftovers, policy_status
 from fairlead.operations.deployed_state import Served
@@ -216,7 +215,7 @@ class _Wait:
         are loaded last, and cost little to compare repeatedly.
         """
         keys = {MAIN, *(key for key, text in self._modules.items() if switches(key, text))}
-        with closing(OpaApi(opa.url, ca=opa.ca, token=self._token)) as api:
+        with closing(opa.api(self._token)) as api:
             return all(
                 api.policy(f"{NAMESPACE}/{POLICIES}/{key}") == self._modules.get(key)
                 for key in sorted(keys)

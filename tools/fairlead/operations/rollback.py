@@ -17,7 +17,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment import engine_names, manifests
 from fairlead.deployment.history_log import Entry
 from fairlead.deployment.names import SETTINGS_ANNOTATION
-from fairlead.operations import bundle_following, history, push, strategies
+from fairlead.operations import bundle_following, history, object_following, push, strategies
 from fairlead.operations.change_steps import Change
 from fairlead.operations.strategies.base import Operation
 from fairlead.policy import bundles, staging
@@ -63,6 +63,7 @@ def rollback(
     remarks.check("--message", message)
     with Operation.begun(cluster, progress) as operation:
         bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
+        object_following.require_none(operation.objects, object_following.ROLLBACK)
         strategy = strategies.deployed(operation)
         deployed = push.require_deployed(operation)
         entries = history.entries(operation.objects)

@@ -35,7 +35,7 @@ from fairlead.keeper import renewal_steps, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
 from fairlead.kube import api_requests, clients
-from fairlead.opa.api import OpaApi, lets_in, opens
+from fairlead.opa.api import lets_in, opens
 from fairlead.operations import deployed_state
 from fairlead.pki import certificates
 from fairlead.policy import bundles
@@ -298,14 +298,14 @@ def _sidecars(cluster: Cluster, key: str, value: str) -> None:
 
 def _accepts(opa: Any, value: str) -> bool:
     """Whether this OPA accepts the token `value`. Raises FairleadError if it cannot be reached."""
-    return lets_in(OpaApi(opa.url, ca=opa.ca, token=value))
+    return lets_in(opa.api(value))
 
 
 def _opens(opa: OpaServer, scope: Service, value: str) -> bool:
     """Whether the token `value` opens all requests of the scope at this OPA. Raises
     FairleadError if it cannot be reached.
     """
-    return opens(OpaApi(opa.url, ca=opa.ca, token=value), scope.requests)
+    return opens(opa.api(value), scope.requests)
 
 
 def _shows(url: str, leaf: bytes) -> bool:

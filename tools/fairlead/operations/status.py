@@ -9,7 +9,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.operations import drift, problems, remains, strategies
+from fairlead.operations import drift, object_following, problems, remains, strategies
 from fairlead.operations.strategies.base import Operation
 from fairlead.policy.policy_set import PolicySet
 
@@ -62,6 +62,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
             *left,
             *problems.of_disabled(described.disabled),
             *described.problems,
+            *object_following.problems(operation.objects),
             *problems.of_objects(described.comparison),
             *problems.of_certificates(described.dated),
             *problems.of_servers(running),

@@ -43,16 +43,38 @@ def require(examples: PolicySet, progress: Progress) -> None:
     """Raises UsageError that lists everything that an intent does against the contract, in a set
     with examples of parameters (PolicySet.with_examples).
     """
-    problems = [
-        *(problem for folder in examples.files.folders for problem in _of_modules(folder)),
-        *_of_schemas(examples.intents, progress),
-        *_of_decisions(examples, progress),
-        *(problem for instance in examples.active for problem in _of_reads(instance, examples)),
-        *(problem for instance in examples.active for problem in _of_cases(instance.intent)),
-        *(problem for instance in examples.active for problem in _of_engines(instance.intent)),
-    ]
+    _require_none(
+        [
+            *_of_policies(examples, examples.files.folders, progress),
+            *(problem for instance in examples.active for problem in _of_cases(instance.intent)),
+            *(problem for instance in examples.active for problem in _of_engines(instance.intent)),
+        ]
+    )
+
+
+def require_of_users(examples: PolicySet, progress: Progress) -> None:
+    """The same for the policies of users alone, but for what stands in files beside their modules:
+    cases, and code for other engines.
+    """
+    _require_none([*_of_policies(examples, examples.files.folders[1:], progress)])
+
+
+def _require_none(problems: Sequence[str]) -> None:
     if problems:
         raise UsageError("\n".join(problems))
+
+
+def _of_policies(
+    examples: PolicySet, folders: Sequence[PolicyFolder], progress: Progress
+) -> Iterator[str]:
+    """What the intents of these folders do against the contract."""
+    every = [intent for folder in folders for intent in folder.intents]
+    names = {intent.name for intent in every}
+    active = [instance for instance in examples.active if instance.intent.name in names]
+    yield from (problem for folder in folders for problem in _of_modules(folder))
+    yield from _of_schemas(every, progress)
+    yield from _of_decisions(examples, active, progress) if active else ()
+    yield from (problem for instance in active for problem in _of_reads(instance, examples))
 
 
 def _of_modules(policies: PolicyFolder) -> Iterator[str]:
@@ -87,7 +109,9 @@ def _of_schemas(every: Sequence[Intent], progress: Progress) -> Iterator[str]:
         yield f"{intent.source}:{intent.line(mistake.location)}: {mistake.text}"
 
 
-def _of_decisions(policies: PolicySet, progress: Progress) -> Iterator[str]:
+def _of_decisions(
+    policies: PolicySet, active: Sequence[Instance], progress: Progress
+) -> Iterator[str]:
     """What is wrong with the decisions about a request that no intent has a say in."""
     try:
         types: Mapping[str, Any] = cli.evaluate(
@@ -98,7 +122,7 @@ def _of_decisions(policies: PolicySet, progress: Progress) -> Iterator[str]:
         )
     except FairleadError:  # they do not compile; `opa check` says more about that
         return
-    for instance in policies.active:
+    for instance in active:
         source, decision = instance.intent.module, types.get(instance.name)
         if decision is None:
             yield (

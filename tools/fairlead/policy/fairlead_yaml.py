@@ -18,7 +18,7 @@ from fairlead.policy import intents, policy_files
 from fairlead.policy.intents import Intent
 from fairlead.policy.policy_files import PolicyFiles
 from fairlead.settings.images import overridden
-from fairlead.settings.models import IntentSettings, Settings
+from fairlead.settings.models import EVERY, IntentSettings, Settings
 
 FILE = "fairlead.yaml"
 _VARIABLE = "FAIRLEAD_SETTINGS"
@@ -252,7 +252,7 @@ def _problems(
             yield replace(mistake, location=("intents", name, *mistake.location))
     modes, instances = (document.value.get(key) for key in ("enforcement", "intents"))
     for name in modes if isinstance(modes, dict) else ():
-        if name not in {*by_name, *(instances if isinstance(instances, dict) else ())}:
+        if name not in {EVERY, *by_name, *(instances if isinstance(instances, dict) else ())}:
             text = f"enforcement: there is no intent {name!r}: use one of {_listed(by_name)}"
             yield Mistake(("enforcement", name), text, is_unknown=True)
 

@@ -114,6 +114,21 @@ def require_good(
     return result
 
 
+def require_sound(policies: PolicySet, progress: Progress = _SILENT) -> None:
+    """Check the policies of users as `require_good` does, but run no tests: they were tested where
+    they come from. Raises FairleadError with everything that is wrong.
+    """
+    progress.update("policies", "checking")
+    examples = policies.with_examples()
+    with of(examples) as workspace:
+        try:
+            contract.require_of_users(examples, progress)
+            cli.check(workspace.policies, workspace.schemas, progress)
+        except FairleadError as error:
+            error.args = (workspace.named(str(error)),)
+            raise
+
+
 def crds(folder: Path) -> list[yaml_files.Document]:
     """The CustomResourceDefinitions in the folders `<intent>/crds`. Raises InputError."""
     documents = []

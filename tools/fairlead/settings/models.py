@@ -38,7 +38,8 @@ NODE_LABELS = {
 }
 
 Mode = Literal["deny", "warn"]
-_EVERY = "*"
+EVERY = "*"
+"""In `enforcement`, this stands for every intent that is not named."""
 IntentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=63)]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -228,18 +229,25 @@ class Exempt(Strict):
     namespaces: list[NamespaceName] = []
 
 
-class IntentSettings(Strict):
+class Instance(Strict):
     """An instance of an intent: its parameters, and the requests that it applies to.
 
-    `intent` is what it is an instance of; None for the intent with the instance's own name. Of the
-    namespaces that the intent has a say in, it applies to those that `namespaces` selects.
+    Of the namespaces that the intent has a say in, it applies to those that `namespaces` selects.
     """
 
-    intent: IntentName | None = None
     enabled: bool = True
     parameters: dict[str, Any] = {}
     namespaces: Selector = Selector()
     exempt: Exempt = Exempt()
+
+
+class IntentSettings(Instance):
+    """An instance of an intent, as the settings name it.
+
+    `intent` is what it is an instance of; None for the intent with the instance's own name.
+    """
+
+    intent: IntentName | None = None
 
 
 class Settings(Strict):
@@ -300,11 +308,11 @@ class Settings(Strict):
     @classmethod
     def _every_intent(cls, value: object) -> object:
         """One word applies to all intents."""
-        return {_EVERY: value} if isinstance(value, str) else value
+        return {EVERY: value} if isinstance(value, str) else value
 
     @field_serializer("enforcement")
     def _in_one_word(self, value: dict[str, Mode]) -> Mode | dict[str, Mode]:
-        return value.get(_EVERY, value or "deny")
+        return value.get(EVERY, "deny") if value.keys() <= {EVERY} else value
 
     @field_validator("intents", mode="before")
     @classmethod
@@ -386,7 +394,7 @@ class Settings(Strict):
 
     def mode(self, intent: str) -> Mode:
         """The intent's enforcement. An intent that the settings do not list is enforced."""
-        return self.enforcement.get(intent, self.enforcement.get(_EVERY, "deny"))
+        return self.enforcement.get(intent, self.enforcement.get(EVERY, "deny"))
 
     def enforced(self) -> Settings:
         """These settings with every intent's enforcement `deny`."""

@@ -9,7 +9,7 @@ from rendering import every, render
 
 from fairlead.deployment import controller, manifests, names, sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import POLICY_WEBHOOK
+from fairlead.deployment.names import GUARDS, POLICY_WEBHOOK
 from fairlead.operations import drift
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import access as settings_access
@@ -131,14 +131,14 @@ def test_the_network_policy_lets_the_named_networks_alone_ask_opa() -> None:
     opa, health = render(chosen)["NetworkPolicy"]["spec"]["ingress"]
     assert [port["port"] for port in opa["ports"]] == [8443]
     networks = [{"ipBlock": {"cidr": "10.0.0.0/24"}}, {"ipBlock": {"cidr": "fd00::/64"}}]
-    # the last is what renews the certificate
+    # the last is the controller
     assert opa["from"] == [*networks, {"podSelector": {}}]
     assert health == {"ports": [{"protocol": "TCP", "port": port} for port in (8444, 8445)]}
     by_others = {**chosen, "certificates": "cert-manager"}
     alone, health = render(by_others, sidecar=sidecars.KUBE_MGMT)["NetworkPolicy"]["spec"][
         "ingress"
     ]
-    assert alone == {**opa, "from": networks}
+    assert alone == opa
     assert health == {"ports": [{"protocol": "TCP", "port": 8445}]}
 
 
@@ -158,27 +158,35 @@ def test_the_controller_may_write_what_it_renews_and_by_name(
         for rule in by_name[kind, "fairlead-controller"]["rules"]
         for resource in rule["resources"]
     }
-    renewing: dict[tuple[str | None, ...], list[str]] = {
-        ("secrets", "opa-tls"): ["patch"],
+    renews = by == "fairlead"
+    own = ("fairlead-controller", "fairlead-lifecycle")
+    expected: dict[tuple[str | None, ...], list[str]] = {
+        ("secrets", "opa-tls", "opa-token", "opa-token-placement", "opa-token-access"): [],
+        **({("secrets", "opa-tls"): ["patch"]} if renews else {}),
         ("pods", None): [],
-        **({} if sidecar.rereads else {("deployments", "opa"): ["patch"]}),
-    }
-    assert writes == {
-        ("leases", "fairlead-keeper", "fairlead-controller"): ["create", "patch"],
-        ("configmaps", "fairlead-history"): ["patch"],
+        ("leases", "fairlead-keeper", *own): ["patch"],
+        ("leases", *own): ["create"],
+        ("configmaps", None): ["create", "delete", "patch"],
         ("events", None): ["create"],
-        **(renewing if by == "fairlead" else {}),
+        ("deployments", "opa"): ["patch"] if renews and not sidecar.rereads else [],
         ("mutatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
         ("validatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
+        ("validatingadmissionpolicies", *GUARDS): ["patch"],
+        ("validatingadmissionpolicybindings", *GUARDS): ["patch"],
+        ("fairleads", None): ["watch"],
+        ("customresourcedefinitions", None): ["watch"],
+        ("policies", None): ["administer"],
+        ("fairleads/status", None): ["patch"],
+        ("policies/status", None): ["patch"],
     }
+    assert writes == expected
     for kind in ("RoleBinding", "ClusterRoleBinding"):
         (subject,) = by_name[kind, "fairlead-controller"]["subjects"]
         assert subject["name"] == "fairlead-controller"
     (container,) = by_name["Deployment", "fairlead-controller"]["spec"]["template"]["spec"][
         "containers"
     ]
-    renews = "--certificate-life=90d" in container["args"]
-    assert renews == (by == "fairlead")
+    assert renews == ("--certificate-life=90d" in container["args"])
     assert ("--roll-out" in container["args"]) == (renews and not sidecar.rereads)
 
 

@@ -50,8 +50,8 @@ def test_it_may_only_read_and_the_controller_replaces_no_pods(
     for kind, name in (("Role", OPA), ("ClusterRole", "fairlead-opa")):
         (rule,) = objects[kind, name]["rules"]
         assert rule["verbs"] == ["get", "list", "watch"]
-    resources = [rule["resources"] for rule in objects["Role", CONTROLLER]["rules"]]
-    assert ["deployments"] not in resources
+    rules = objects["Role", CONTROLLER]["rules"]
+    assert [rule["verbs"] for rule in rules if rule["resources"] == ["deployments"]] == [["get"]]
     (container,) = objects["Deployment", CONTROLLER]["spec"]["template"]["spec"]["containers"]
     assert "--roll-out" not in container["args"]
 

@@ -30,7 +30,6 @@ def test_every_setting_comes_back_stays_or_matters() -> None:
     # The places of policies are not kept in a cluster.
     assert DEFAULTS.keys() - known - {"policies"} == {
         "namespaceLabel",
-        "enforcement",
         "defaultPool",
         "access",
         "placement",

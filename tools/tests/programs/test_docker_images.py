@@ -220,7 +220,7 @@ def test_the_sidecar_has_every_module_that_sync_imports_and_no_other_command(
             f"fairlead/cli/processes/{name}.py"
             for name in (
                 *("__init__", "controller", "health_server", "renewal_options"),
-                *("serve", "sync"),
+                *("serve", "server_options", "sync"),
             )
         ),
     }
@@ -232,4 +232,10 @@ def test_sync_loads_nothing_that_the_sidecar_leaves_out(collect: ModuleType) -> 
     ]
     loaded_paths = [Path(name.replace(".", "/")) for name in loaded()]
     assert Path("kubernetes/client") in loaded_paths
-    assert [path for path in loaded_paths if any(path.match(pattern) for pattern in left_out)] == []
+    left = [path for path in loaded_paths if any(path.match(pattern) for pattern in left_out)]
+    # kopf does without these models.
+    assert {path.stem for path in left} <= {
+        "v1_managed_fields_entry",
+        "v1_object_meta",
+        "v1_owner_reference",
+    }

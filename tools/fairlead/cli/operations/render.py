@@ -18,7 +18,7 @@ from fairlead.engines.base import UnsupportedSettings
 from fairlead.opa import bundle_files
 from fairlead.operations import strategies
 from fairlead.operations.strategies import python
-from fairlead.policy import fairlead_yaml
+from fairlead.policy import fairlead_yaml, policy_objects
 
 _UNNAMED = (
     f"the sidecar is {DEFAULT.name}: if yours is {KUBE_MGMT.name}, keep it by "
@@ -54,6 +54,13 @@ _UNNAMED = (
     help="Write a kustomize base without credentials into DIR; with --secrets, also the overlay "
     "beside FILE.",
 )
+@click.option(
+    "--objects",
+    "as_objects",
+    is_flag=True,
+    help="Print the settings and the policies of further folders as the objects Fairlead and "
+    "Policy, which the controller of a deployment brings into force.",
+)
 @options.output
 def command(
     settings_file: Path | None,
@@ -63,6 +70,7 @@ def command(
     secrets_file: Path | None,
     renew: bool,
     base: Path | None,
+    as_objects: bool,
     output: str,
 ) -> None:
     """Print all manifests, or write them as a kustomize base, for clusters that other tools deploy
@@ -72,6 +80,14 @@ def command(
     docs/gitops.md.
     """
     policies = options.load_policies(settings_file, policies_folder)
+    if as_objects:
+        if sidecar or secrets_file or renew or base or engine != OPA_ENGINE:
+            raise UsageError(
+                "--objects prints settings and policies alone: leave out other options"
+            )
+        objects = policy_objects.of_policy_set(policies)
+        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
+        return
     if engine == PYTHON_ENGINE:
         strategies.refuse_sidecar(engine, sidecar)
         sidecar = python.require(policies)

@@ -1,4 +1,5 @@
-"""`fairlead controller`: keep certificates, disabled intents and transient access in time."""
+"""`fairlead controller`: bring policies and settings that are objects into force, and keep
+certificates, disabled intents and transient access in time."""
 
 from __future__ import annotations
 
@@ -14,23 +15,30 @@ from fairlead.access.controller import Controller, Options
 from fairlead.access.overdue import Overdue
 from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
-from fairlead.cli.processes import health_server, renewal_options
+from fairlead.cli.processes import health_server, renewal_options, server_options
 from fairlead.common.errors import UsageError
+from fairlead.controller.lifecycle import Lifecycle
 from fairlead.controller.process import Part, Process
 from fairlead.deployment import component_flags as flags
 from fairlead.keeper.switch_ends import SwitchEnds
-from fairlead.kube.api_requests import BRIEF
+from fairlead.kube.api_requests import BRIEF, ApiRequests
 from fairlead.kube.clients import Objects
 
 
 @click.command()
 @component_options.kubeconfig
+@server_options.options
 @renewal_options.options
 @click.option(
     flags.OPA_URL,
     help="Carry out transient role bindings, by the decisions of the OPA with this address.",
 )
-@component_options.opa_ca_file
+@click.option(
+    flags.OPA_CA_FILE,
+    type=FILE,
+    help="The CA that verifies OPA. With it, bring into force what the objects Fairlead and Policy "
+    "say.",
+)
 @click.option(
     flags.OPA_AUTH_TOKEN_FILE,
     type=FILE,
@@ -57,6 +65,7 @@ from fairlead.kube.clients import Objects
 @component_options.log_level
 def command(
     kubeconfig: Path | None,
+    decides: server_options.Servers,
     renewal: renewal_options.Renewal | None,
     opa_url: str | None,
     opa_ca_file: Path | None,
@@ -69,9 +78,9 @@ def command(
     tls_private_key_file: Path,
     log_level: str,
 ) -> None:
-    """Do in the cluster what is due: renew OPA's certificate and its CA, enable intents whose
-    `fairlead disable --for` is over, and make each transient role binding when it begins, and
-    delete it when it ends.
+    """Bring into force what the objects Fairlead and Policy say, and do what is due: renew OPA's
+    certificate and its CA, enable intents whose `fairlead disable --for` is over, and make each
+    transient role binding when it begins, and delete it when it ends.
 
     `fairlead deploy` starts it. Several may run: of each kind of work, one at a time does it.
     Access ends on time even while OPA is away. Beside it runs one with --overdue, which ends access
@@ -83,8 +92,13 @@ def command(
         parts = [Overdue(kubeconfig, registry)]
     else:
         parts = [SwitchEnds(Objects(kubeconfig, timeout=BRIEF))]
+        if opa_ca_file:
+            listed = decides.listed(ApiRequests(kubeconfig, timeout=BRIEF))
+            parts.append(Lifecycle(kubeconfig, opa_ca_file, listed, replica=name))
         if renewal:
-            keeper = renewal_options.keeper(renewal, kubeconfig, replica=name, registry=registry)
+            keeper = renewal_options.keeper(
+                renewal, kubeconfig, decides, replica=name, registry=registry
+            )
             parts.append(keeper)
         if opa_url and not opa_auth_token_file:
             raise UsageError(f"{flags.OPA_AUTH_TOKEN_FILE} is required with {flags.OPA_URL}")

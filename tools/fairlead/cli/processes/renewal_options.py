@@ -13,6 +13,7 @@ import click
 from prometheus_client import CollectorRegistry
 
 from fairlead.cli.component_options import duration
+from fairlead.cli.processes.server_options import Servers
 from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.deployment import component_flags as flags
@@ -36,15 +37,6 @@ _OPTIONS = (
         help="Renew a certificate so long before its end.  [default: a third of its life]",
     ),
     click.option(
-        flags.OPAS,
-        metavar="HOST:PORT,...",
-        help="The OPAs that serve with the certificate, instead of the pods with the label "
-        "app.kubernetes.io/name=opa.",
-    ),
-    click.option(
-        flags.SIDECARS, metavar="HOST:PORT,...", help="The sidecars of these OPAs; requires --opas."
-    ),
-    click.option(
         flags.ROLL_OUT,
         is_flag=True,
         help="Restart OPA's pods so that they read the new CA: for kube-mgmt.",
@@ -54,13 +46,12 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Renewal:
-    """The values of the options. `named` are the OPAs and sidecars if they are not pods; if the
-    renewal `rolls`, it restarts OPA's pods so that they read the new CA.
+    """The values of the options. If the renewal `rolls`, it restarts OPA's pods so that they read
+    the new CA.
     """
 
     valid: timedelta
     before: timedelta
-    named: tuple[list[tuple[str, int]], list[tuple[str, int]]] | None
     rolls: bool
 
 
@@ -72,12 +63,10 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         *arguments: Any,
         certificate_life: timedelta | None,
         renew_before: timedelta | None,
-        opas: str | None,
-        sidecars: str | None,
         roll_out: bool,
         **keywords: Any,
     ) -> Any:
-        renewal = _renewal(certificate_life, renew_before, opas, sidecars, roll_out)
+        renewal = _renewal(certificate_life, renew_before, roll_out)
         return command(*arguments, renewal=renewal, **keywords)
 
     for option in reversed(_OPTIONS):
@@ -88,14 +77,17 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 def keeper(
     renewal: Renewal,
     kubeconfig: Path | None,
+    decides: Servers,
     *,
     replica: str,
     registry: CollectorRegistry,
 ) -> Keeper:
-    """The keeper for these options. Raises UsageError if the kubeconfig is unusable."""
+    """The keeper for these options, and the servers that use the certificate. Raises UsageError if
+    the kubeconfig is unusable.
+    """
     api = ApiRequests(kubeconfig, timeout=BRIEF)
-    list_servers = servers.named(*renewal.named) if renewal.named else servers.pods(api)
-    serving = servers.Serving(list_servers, pause=0.1 if renewal.named else 1.0)
+    list_servers = decides.listed(api)
+    serving = servers.Serving(list_servers, pause=1.0 if decides.named is None else 0.1)
     if renewal.rolls:
         serving = servers.Rolled(api, list_servers, manager=CONTROLLER)
     return Keeper(
@@ -103,45 +95,18 @@ def keeper(
     )
 
 
-def _renewal(
-    life: timedelta | None,
-    before: timedelta | None,
-    opas: str | None,
-    sidecars: str | None,
-    rolls: bool,
-) -> Renewal | None:
+def _renewal(life: timedelta | None, before: timedelta | None, rolls: bool) -> Renewal | None:
     if life is None:
-        values = {
-            flags.RENEW_BEFORE: before,
-            flags.OPAS: opas,
-            flags.SIDECARS: sidecars,
-            flags.ROLL_OUT: rolls,
-        }
-        for flag, value in values.items():
+        for flag, value in {flags.RENEW_BEFORE: before, flags.ROLL_OUT: rolls}.items():
             if value:
                 raise UsageError(
                     f"{flag} has no effect without a renewal: give --certificate-life too"
                 )
         return None
-    if sidecars and not opas:
-        raise UsageError("--sidecars needs --opas: give both")
     lead = before or life / 3
     if lead >= life:
         raise UsageError(
             f"--renew-before {durations.text(lead)}: give a time that is shorter than the life of "
             f"{durations.text(life)}"
         )
-    addresses = (
-        (_addresses(flags.OPAS, opas), _addresses(flags.SIDECARS, sidecars or "")) if opas else None
-    )
-    return Renewal(life, lead, addresses, rolls)
-
-
-def _addresses(flag: str, text: str) -> list[tuple[str, int]]:
-    addresses = []
-    for part in filter(None, text.split(",")):
-        host, colon, port = part.rpartition(":")
-        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-            raise UsageError(f"{flag}: {part!r} is not host:port")
-        addresses.append((host.strip("[]"), int(port)))
-    return addresses
+    return Renewal(life, lead, rolls)

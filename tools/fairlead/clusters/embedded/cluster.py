@@ -347,7 +347,10 @@ class EmbeddedCluster(RememberingCluster):
         paths = {name: self.path / f"{name}.kubeconfig" for name in (CONTROLLER, ACCESS_ENDS)}
         opa_url = self.webhook_url(self.sidecar)
         self._stop_servers([ACCESS])  # the controller of a former version
-        argv = server.controller(settings, self._renewal(settings), opa_url, paths[CONTROLLER])
+        renewal = controller.renewal(settings, rolls=False) if self.sidecar.rereads else []
+        argv = server.controller(
+            settings, [*renewal, *self._deciding()], opa_url, paths[CONTROLLER]
+        )
         started = [(CONTROLLER, server, argv)]
         if settings.access and settings.access.own_controller:
             ends = self._controller_server(ACCESS_ENDS)
@@ -397,19 +400,15 @@ class EmbeddedCluster(RememberingCluster):
             deadline=server.liveness.startup,
         )
 
-    def _renewal(self, settings: Settings) -> list[str]:
-        """The flags for the renewal of the certificate, which name the servers that present it, as
-        there are no pods to list. Nothing here would restart a sidecar that reads its CA once, so
-        beside it nothing is renewed.
+    def _deciding(self) -> list[str]:
+        """The flags that name the servers that decide, as there are no pods to list. Nothing here
+        would restart a sidecar that reads its CA once, so beside it no certificate is renewed.
         """
-        renewal = controller.renewal(settings, rolls=False) if self.sidecar.rereads else []
-        if not renewal:
-            return []
         replicas = self._replicas()
-        flag_values = {flags.OPAS: [replica.address for replica in replicas]}
+        servers = {flags.OPAS: [replica.address for replica in replicas]}
         if self.sidecar.look_up:
-            flag_values[flags.SIDECARS] = [replica.sidecar_address for replica in replicas]
-        return [*renewal, *(f"{flag}={','.join(value)}" for flag, value in flag_values.items())]
+            servers[flags.SIDECARS] = [replica.sidecar_address for replica in replicas]
+        return [f"{flag}={','.join(addresses)}" for flag, addresses in servers.items()]
 
     @property
     def _in_python(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from fairlead.deployment import ownership
 from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PLACEMENT_POLICIES
 from fairlead.engines.live import custom_resources
-from fairlead.kube import clients
+from fairlead.kube import clients, own_kinds
 from fairlead.operations.strategies.base import Key
 
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -19,7 +19,11 @@ POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 BINDINGS = tuple(f"{kind}Binding" for kind in POLICIES)
 _PREFIX = "fairlead."
 """How the names of the objects of intents begin; those of guards begin with `fairlead-`."""
-_OF_PEOPLE = f"{PLACEMENT_POLICIES[0]}.{PARAMETERS_GROUP}"
+_OF_PEOPLE = {
+    f"{kind[0]}.{PARAMETERS_GROUP}"
+    for kind in (PLACEMENT_POLICIES, own_kinds.FAIRLEADS, own_kinds.POLICIES)
+}
+"""The kinds of objects that belong to people."""
 Objects = Sequence[Mapping[str, Any]]
 
 
@@ -117,10 +121,8 @@ def _of_intents(objects: clients.Objects, kind: str) -> list[dict[str, Any]]:
 def _other_definitions(
     objects: clients.Objects, needed_kinds: Iterable[Mapping[str, Any]]
 ) -> Iterator[Key]:
-    """The kinds of parameters that are not among `needed_kinds`, without PlacementPolicies, which
-    belong to people.
-    """
-    names = {_OF_PEOPLE, *(manifest["metadata"]["name"] for manifest in needed_kinds)}
+    """The kinds of parameters that are not among `needed_kinds`."""
+    names = {*_OF_PEOPLE, *(manifest["metadata"]["name"] for manifest in needed_kinds)}
     for item in objects.visible(_EXTENSIONS, _DEFINITION, None, ownership.SELECTOR):
         name = str(item["metadata"]["name"])
         if name.endswith(f".{PARAMETERS_GROUP}") and name not in names:

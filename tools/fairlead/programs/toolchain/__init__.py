@@ -7,6 +7,7 @@ PosixPath('/home/me/.cache/fairlead/tools/opa/1.22.3-0123456789/opa')
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 _SILENT = Progress()
+_GIVEN = "FAIRLEAD_PROGRAMS"
+"""The variable by which Fairlead's image names the folder of the programs that it brings along."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,15 @@ class ProgramState:
 
 
 def ensure(names: Iterable[str | Program], progress: Progress = _SILENT) -> dict[str, Path]:
-    """The absolute path of each program, by its name; missing programs are built first. A program
-    that is not in the list is given as a Program.
+    """The absolute path of each program, by its name; missing programs are built first, except in
+    Fairlead's image, which has its own. A program that is not in the list is given as a Program.
 
     Raises UsageError for an unknown name. If a build fails, raises FairleadError with the end of
     its output and what to do. Ctrl-C ends the build, and leaves nothing that looks finished.
     """
+    if given := os.environ.get(_GIVEN):
+        in_image = [name if isinstance(name, str) else name.name for name in names]
+        return {name: Path(given, name) for name in in_image}
     result: dict[str, Path] = {}
     missing: dict[Recipe, list[Program]] = {}
     for program, recipe in _recipes(names):

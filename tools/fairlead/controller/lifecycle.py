@@ -1,0 +1,221 @@
+"""Brings into force what the objects Fairlead and Policy say: a part of `fairlead controller`.
+
+The cluster's settings are the object Fairlead, and its policies the project's and the Policies. As
+long as there is no Fairlead, nothing happens here. A change is checked, brought to every OPA and,
+last, to the webhooks, by the same operation as `fairlead push`: if it fails at any step, what was
+in force before stays so, and the objects' status says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Logged
+from fairlead.controller import objects_watch, statuses
+from fairlead.controller.inside import InsideCluster
+from fairlead.controller.statuses import Outcome
+from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE, NAMESPACE
+from fairlead.keeper.lease import Lease
+from fairlead.keeper.servers import Server
+from fairlead.kube import clients
+from fairlead.kube.errors import ApiServerError
+from fairlead.kube.events import event
+from fairlead.kube.own_kinds import NAME, VERSION
+from fairlead.operations import deployed_state, object_following, push
+from fairlead.policy import bundles, parameter_rules, policy_objects
+from fairlead.policy.policy_objects import (
+    FAIRLEAD,
+    POLICY,
+    PolicyObjects,
+    WrongObjects,
+)
+
+log = logging.getLogger(__name__)
+
+RESYNC = 30.0
+"""Seconds after which the objects are read again though nothing said that they changed."""
+AGAIN, _LONGEST = 5.0, 300.0
+"""The shortest and longest pause before a change is tried again that failed, or that another
+replica is at, in seconds. The pause doubles each time."""
+_STEP = 0.5
+"""Seconds within which the end of the process is noticed."""
+
+
+@dataclass(frozen=True)
+class _State:
+    """The objects as they were read; `key` is other once one of them, or what is in force, is."""
+
+    fairlead: Mapping[str, Any] | None
+    policies: Sequence[Mapping[str, Any]]
+    deployed: Mapping[str, Any]
+
+    @property
+    def objects(self) -> str:
+        """Identifies what the objects say."""
+        return policy_objects.fingerprint(filter(None, [self.fairlead, *self.policies]))
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a controller has said what becomes of these objects, and nothing else is in
+        force since.
+        """
+        status = (self.fairlead or {}).get("status") or {}
+        revision = bundles.revision(self.deployed.get("data") or {})
+        return (status.get("objects"), status.get("revision")) == (self.objects, revision)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Another one if the objects say something else, or something else is in force."""
+        return self.objects, self.deployed.get("data")
+
+
+class Lifecycle:
+    """Of several replicas, one at a time changes something."""
+
+    name = "lifecycle"
+
+    def __init__(
+        self,
+        kubeconfig: Path | None,
+        ca: Path,
+        list_servers: Callable[[], list[Server]],
+        *,
+        replica: str,
+    ) -> None:
+        """See InsideCluster for the first arguments; `replica` is the name of this one. Raises
+        UsageError.
+        """
+        self._kubeconfig = kubeconfig
+        self._ca = ca
+        self._list_servers = list_servers
+        self._objects = clients.Objects(kubeconfig, field_manager=CONTROLLER)
+        self._lease = Lease(self._objects, replica, name=LIFECYCLE_LEASE, restored=True)
+        self._changed = Event()
+        self._settled: tuple[Any, ...] | None = None
+        self._trouble: str | None = None
+        self._told = ""
+
+    def run(self, stop: Event) -> None:
+        """Follow the objects until `stop` is set."""
+        watch = objects_watch.start(self._kubeconfig, self._changed.set, stop)
+        failures = 0
+        while not stop.is_set():
+            self._changed.clear()
+            try:
+                done = self.look()
+                failures, self._trouble = 0 if done else failures + 1, None
+                pause = RESYNC if done else min(AGAIN * 2 ** min(failures - 1, 10), _LONGEST)
+            except Exception as error:
+                if str(error) != self._trouble:
+                    log.warning("the objects %s and %s: %s", FAIRLEAD, POLICY, error)
+                self._trouble, pause = str(error) or type(error).__name__, AGAIN
+                self._objects.renew()
+            if not watch.is_alive():
+                watch = objects_watch.start(self._kubeconfig, self._changed.set, stop)
+            self._wait(pause, stop)
+
+    def _wait(self, pause: float, stop: Event) -> None:
+        """Return when something changed, after the pause, or when `stop` is set."""
+        ends = time.monotonic() + pause
+        while not stop.is_set() and time.monotonic() < ends:
+            if self._changed.wait(_STEP):
+                return
+
+    def health(self) -> dict[str, Any]:
+        """{"reasons"}: why the objects cannot be followed. Mistakes in them are in their status."""
+        return {"reasons": [self._trouble] if self._trouble else []}
+
+    def look(self) -> bool:
+        """Bring into force what the objects say. Returns False if it has to be tried again. Raises
+        ApiServerError.
+        """
+        state = self._read()
+        if state.fairlead is None or state.key == self._settled:
+            return True
+        if self._settled and state.is_told:  # by another replica
+            self._settled = state.key
+            return True
+        with self._lease.attempt() as leading:
+            if not leading:
+                return False
+            state = self._read()
+            if state.fairlead is None:
+                return True
+            outcome = self._brought(state.fairlead, state.policies)
+            self._tell(state, state.fairlead, outcome)
+        if not outcome.is_final:
+            return False
+        # A mistake stays one until an object changes.
+        self._settled = replace(state, deployed=self._deployed()).key
+        return True
+
+    def _read(self) -> _State:
+        fairlead = self._objects.get(VERSION, FAIRLEAD, NAME)
+        policies = self._objects.list(VERSION, POLICY, None) if fairlead else []
+        return _State(fairlead, policies, self._deployed() if fairlead else {})
+
+    def _deployed(self) -> Mapping[str, Any]:
+        return deployed_state.config_map(self._objects) or {}
+
+    def _brought(
+        self, fairlead: Mapping[str, Any], policies: Sequence[Mapping[str, Any]]
+    ) -> Outcome:
+        """Bring the policies of these objects into force, unless they are."""
+        progress = Logged(log)
+        try:
+            objects = PolicyObjects.read(fairlead, policies)
+            wanted = objects.policy_set(parameter_rules.rules(progress))
+            cluster = InsideCluster(self._kubeconfig, self._ca, self._list_servers)
+            with objects.explained():
+                message = object_following.message_of(fairlead)
+                result = push.by_controller(cluster, wanted, message=message, progress=progress)
+        except WrongObjects as error:
+            return Outcome(error=str(error), faults=error.faults)
+        except UsageError as error:
+            return Outcome(error=str(error), faults={(FAIRLEAD, NAME): [str(error)]})
+        except FairleadError as error:
+            return Outcome(error=str(error))
+        served = [opa["revision"] for opa in result["opa"]]
+        installed = f"{served.count(result['revision'])}/{len(served)}"
+        return Outcome(result["revision"], installed)
+
+    def _tell(self, state: _State, fairlead: Mapping[str, Any], outcome: Outcome) -> None:
+        """Write the status of each object, and an Event. Raises ApiServerError if a status cannot
+        be written.
+        """
+        # The object with the settings comes last: it says that the others have been written.
+        for value in (*state.policies, fairlead):
+            status = statuses.of(value, outcome)
+            if value is fairlead and outcome.is_final:
+                status = {**(status or {}), "objects": state.objects}
+            if status is not None:
+                self._objects.merge_status(value, status)
+        message = outcome.error or f"revision {outcome.revision} is in force"
+        if message == self._told:
+            return
+        self._told = message
+        metadata = fairlead["metadata"]
+        about = {
+            "apiVersion": VERSION,
+            "kind": FAIRLEAD,
+            "name": NAME,
+            "uid": metadata["uid"],
+            "namespace": NAMESPACE,
+        }
+        log.info("%s", message)
+        written = (
+            event("Warning", "NotInForce", message, about=about, component=CONTROLLER)
+            if outcome.error
+            else event("Normal", "InForce", message, about=about, component=CONTROLLER)
+        )
+        try:
+            self._objects.create(written)
+        except ApiServerError as error:
+            log.warning("the Event could not be written: %s", error)

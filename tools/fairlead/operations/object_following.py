@@ -1,0 +1,147 @@
+"""Clusters whose settings and policies are the objects Fairlead and Policy, which the controller
+brings into force. A command changes the objects there, and waits for the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fairlead.common import waiting
+from fairlead.common.errors import FairleadError, UsageError
+from fairlead.common.progress import Progress
+from fairlead.kube import clients
+from fairlead.kube.errors import Refused
+from fairlead.kube.own_kinds import FAIRLEADS, NAME, POLICIES, VERSION
+from fairlead.operations.strategies.base import key_of
+from fairlead.policy import parameter_rules, policy_objects
+from fairlead.policy.policy_objects import PolicyObjects
+from fairlead.policy.policy_set import PolicySet
+
+ROLLBACK = (
+    "apply the earlier objects again, with kubectl or by a revert in Git, and the controller "
+    "brings them into force"
+)
+"""What to do instead of `fairlead rollback`."""
+
+INSTEAD = (
+    f"the settings and policies are the objects of the cluster ({FAIRLEADS[1]} {NAME}), and not "
+    "those of files"
+)
+"""What `fairlead deploy` says there."""
+
+_PUSHED = "fairlead.dev/pushed"
+"""The label of the Policies that `fairlead push` applied, and deletes when their folder is gone."""
+_MESSAGE = "fairlead.dev/message"
+"""The annotation of Fairlead with what the history says of the change."""
+_DEADLINE = 180.0
+"""Seconds within which the controller has brought a change into force, or refused it."""
+
+
+def followed(objects: clients.Objects) -> dict[str, Any] | None:
+    """The object Fairlead; None if there is none, or if the user may not see it. Raises
+    FairleadError.
+    """
+    try:
+        return objects.get(VERSION, FAIRLEADS[1], NAME)
+    except Refused as error:
+        if error.status not in (403, 404):
+            raise
+        return None
+
+
+def message_of(fairlead: Mapping[str, Any]) -> str | None:
+    """What the history is to say of a change of the objects; None for nothing."""
+    message = (fairlead["metadata"].get("annotations") or {}).get(_MESSAGE)
+    return str(message) if message else None
+
+
+def require_none(objects: clients.Objects, way_out: str) -> None:
+    """Raises UsageError, with the way out, if the settings of the cluster are an object."""
+    if followed(objects) is not None:
+        raise UsageError(
+            f"the settings and policies of this cluster are objects ({FAIRLEADS[1]} {NAME}): "
+            f"{way_out}"
+        )
+
+
+def policy_set(objects: clients.Objects, progress: Progress) -> PolicySet | None:
+    """The policies that the objects of a cluster make; None if its settings are no object. Raises
+    WrongObjects, FairleadError.
+    """
+    fairlead = followed(objects)
+    if fairlead is None:
+        return None
+    policies = objects.list(VERSION, POLICIES[1], None)
+    return PolicyObjects.read(fairlead, policies).policy_set(parameter_rules.rules(progress))
+
+
+def push(
+    objects: clients.Objects, policies: PolicySet, message: str | None, progress: Progress
+) -> list[str]:
+    """Apply the objects of these policies and settings, with a message for the history, delete
+    those of an earlier push that are gone, and return when the controller has brought them into
+    force. Returns what went away, each as a sentence. Raises UsageError for policies that cannot be
+    objects, and FairleadError with what the controller says if they do not come into force; what
+    was in force before stays so.
+    """
+    wanted = policy_objects.of_policy_set(policies)
+    if message:
+        wanted[0]["metadata"]["annotations"] = {_MESSAGE: message}
+    for manifest in wanted:
+        progress.update("objects", f"applying {manifest['kind']} {manifest['metadata']['name']}")
+        if manifest["kind"] == POLICIES[1]:
+            manifest["metadata"]["labels"] = {_PUSHED: "true"}
+        objects.apply(manifest)
+    names = {key_of(manifest)[2] for manifest in wanted[1:]}
+    gone = [
+        policy["metadata"]["name"]
+        for policy in objects.list(VERSION, POLICIES[1], None, f"{_PUSHED}=true")
+        if policy["metadata"]["name"] not in names
+    ]
+    for name in gone:
+        objects.delete(VERSION, POLICIES[1], name)
+    progress.update("objects", "waiting until the controller has brought them into force")
+    _settled(objects)
+    return [f"{POLICIES[1]} {name} is deleted: these policies do not have it" for name in gone]
+
+
+def _settled(objects: clients.Objects) -> None:
+    """Return when the controller has brought all objects into force. Raises FairleadError with what
+    it says of each that is not.
+    """
+
+    def judged() -> list[dict[str, Any]]:
+        every = _every(objects)
+        status = every[0].get("status") or {} if every else {}
+        if status.get("objects") != policy_objects.fingerprint(every):
+            raise FairleadError("; ".join(_complaints(every)) or "it has not seen them yet")
+        return every
+
+    every = waiting.until(
+        judged, deadline=_DEADLINE, what="the controller has looked at the objects", pause=0.2
+    )
+    if wrong := list(_complaints(every)):
+        raise FairleadError("\n".join([*wrong, "what was in force before stays so"]))
+
+
+def problems(objects: clients.Objects) -> list[str]:
+    """A sentence for each object that is not in force as it is. Raises FairleadError."""
+    return list(_complaints(_every(objects)))
+
+
+def _every(objects: clients.Objects) -> list[dict[str, Any]]:
+    """The object Fairlead and all Policies; empty without the first."""
+    fairlead = followed(objects)
+    return [fairlead, *objects.list(VERSION, POLICIES[1], None)] if fairlead else []
+
+
+def _complaints(every: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the controller says of each object that is not in force as it is."""
+    for value in every:
+        name = f"{value['kind']} {value['metadata']['name']}"
+        conditions = (value.get("status") or {}).get("conditions") or ()
+        if not conditions:
+            yield f"{name}: no controller has looked at it yet"
+        for condition in conditions:
+            if condition["status"] != "True":
+                yield f"{name} is not in force: {condition['message']}"
