@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 
 from fairlead import __version__
 from fairlead.common import paths
+from fairlead.programs import toolchain
 from fairlead.settings.models import Images
 
 ROOT = paths.root()
@@ -239,3 +240,56 @@ def test_sync_loads_nothing_that_the_sidecar_leaves_out(collect: ModuleType) -> 
         "v1_object_meta",
         "v1_owner_reference",
     }
+
+
+_BROUGHT = """
+from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.deployment.credentials import Credentials
+from fairlead.policy import parameter_rules, staging, workspace
+from fairlead.policy.policy_objects import PolicyObjects
+
+silent = Progress()
+decision = '{"deny": set(), "patch": [], "warn": set()}'
+rego = f"package some_label\\n\\ndecision := {decision}\\n"
+label = {"type": "string", "default": "a", "x-kubernetes-validations": [{"rule": "self != ''"}]}
+intent = {
+    "requests": [{"kinds": ["v1/Pod"], "operations": ["CREATE"]}],
+    "parameters": {"properties": {"label": label}},
+}
+policy = {
+    "metadata": {"name": "some-label"},
+    "spec": {"rego": rego, "intent": intent, "parameters": {"label": "b"}},
+}
+objects = PolicyObjects.read({"metadata": {"name": "fairlead"}, "spec": {}}, [policy])
+policies = objects.policy_set(parameter_rules.rules(silent))
+workspace.require_sound(policies, silent)
+staged = staging.staged(policies, "opa", silent)
+print(len(manifests.render_objects(staged, Credentials("t", b"", b"", b""))))
+"""
+
+
+def test_the_controller_has_the_files_and_programs_with_which_it_brings_policies_into_force(
+    tmp_path: Path,
+) -> None:
+    home, programs = tmp_path / "home", tmp_path / "programs"
+    target = "/image/usr/share/fairlead/"
+    for each in instructions(SIDECAR):
+        if each.name != "COPY" or not each.words[-1].startswith(target):
+            continue
+        source, destination = each.words[0], each.words[1].removeprefix(target)
+        (home / destination).parent.mkdir(parents=True, exist_ok=True)
+        (home / destination).symlink_to(ROOT / source)
+    programs.mkdir()
+    for name, path in toolchain.ensure(["opa", toolchain.MATCHER]).items():
+        (programs / name).symlink_to(path)
+    environment = {"FAIRLEAD_HOME": str(home), "FAIRLEAD_PROGRAMS": str(programs)}
+    done = subprocess.run(
+        [sys.executable, "-c", _BROUGHT],
+        env={**os.environ, **environment, "PATH": "/nowhere"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "40"), done.stderr
