@@ -11,20 +11,24 @@ from typing import Any
 
 import engine_clusters
 import pytest
+from applied import applied
 from dry_runs import pod, selector, writer
 from engine_clusters import Run
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
-from fairlead.common.errors import FairleadError
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
+from fairlead.deployment import manifests
+from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import NAMESPACE, POLICIES
 from fairlead.engines.cel import specialised
 from fairlead.engines.live import marker
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, push
+from fairlead.policy import policy_objects
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -95,6 +99,24 @@ def test_a_deployment_again_changes_nothing(objects: clients.Objects, fairlead: 
     again = fairlead("deploy", "-o", "json")
     assert {row["action"] for row in json.loads(again.stdout)} == {"unchanged"}
     assert problems(fairlead) == []
+
+
+@pytest.mark.usefixtures("restored")
+def test_objects_of_an_engine_before_count_and_a_push_says_that_nothing_follows_them(
+    native: EmbeddedCluster, objects: clients.Objects
+) -> None:
+    with_opa = manifests.render_objects(PolicySet.load(Settings()), Credentials.fresh())
+    kinds = [each for each in with_opa if each["kind"] == "CustomResourceDefinition"]
+    settings = Settings(contact="#ours")
+    (fairlead_object,) = policy_objects.of_policy_set(PolicySet.load(settings))
+    with applied(objects, kinds):
+        until(lambda: native.objects().serves(fairlead_object), what="the kind is served")
+        native.objects().apply(fairlead_object)
+        with pytest.raises(UsageError, match="with its engine no controller runs"):
+            push.push(native, PolicySet.load(Settings()), progress=QUIET)
+        deploy.deploy(native, PolicySet.load(Settings()), engine="cel", progress=QUIET)
+        with pytest.raises(Refused, match="ask #ours"):
+            selector(objects, pod("mapped", nodeSelector={"disk": "ssd"}))
 
 
 def test_what_others_change_is_told_and_restored(objects: clients.Objects, fairlead: Run) -> None:

@@ -176,6 +176,7 @@ def check(
     FairleadError.
     """
     with Operation.begun(cluster, progress, unprivileged=True) as operation:
+        policies = _of_objects(operation) or policies
         objects = _strategy(operation, engine, sidecar).render(policies).objects
     return preflight.check(cluster, _served_kinds(objects), policies.settings)
 

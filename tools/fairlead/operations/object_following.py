@@ -23,6 +23,13 @@ ROLLBACK = (
 )
 """What to do instead of `fairlead rollback`."""
 
+NO_CONTROLLER = (
+    f"the settings and policies of this cluster are objects ({FAIRLEADS[1]} {NAME}), and with its "
+    "engine no controller runs: change the objects, and run `fairlead deploy`; or delete "
+    f"{FAIRLEADS[1]} {NAME}, to push files"
+)
+"""Why `fairlead push` cannot change the objects of such a cluster."""
+
 INSTEAD = (
     f"the settings and policies are the objects of the cluster ({FAIRLEADS[1]} {NAME}), and not "
     "those of files"

@@ -65,9 +65,11 @@ def push(
         with nothing_pushed():
             staging.require_free_packages(policies.modules, policies.sources, progress)
             workspace.require_good(policies, progress, remembering=True)
-        if object_following.followed(operation.objects) is not None:
-            return _as_objects(operation, policies, message, restart=restart)
         asked = deployed_state.engine(operation.objects) in engine_names.ASKED
+        if object_following.followed(operation.objects) is not None:
+            if not asked:
+                raise UsageError(object_following.NO_CONTROLLER)
+            return _as_objects(operation, policies, message, restart=restart)
         unused = unused_packages(policies, operation.objects, progress) if asked else []
         result = _carried_out(operation, policies, message, restart=restart)
         return {**result, "warnings": [*unused, *result["warnings"]]}

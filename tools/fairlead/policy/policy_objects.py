@@ -253,6 +253,8 @@ def _field(policy: WrittenPolicy, place: re.Match[str]) -> str:
     """Where in a Policy a place in its folder is: `spec.rego:3`."""
     if place[2] == intent_file.FILE:
         return "spec.intent"  # no line: nobody has seen the text that it is of
+    if not place[2].endswith(".rego"):
+        return place[2]  # what no object has, such as code for another engine
     field = "spec.rego" if place[2] == f"{policy.package}.rego" else f"spec.modules[{place[2]}]"
     return f"{field}:{place[3]}" if place[3] else field
 
