@@ -127,7 +127,7 @@ def render_files(
         "settings": settings,
         "names": names,
         "kinds": own_kinds,
-        "schemas": _schemas(),
+        "schemas": policy_objects.schemas(),
         "disabled": disabled_objects,
         "policies": config_map(policies, sidecar.engine),
         "bundle": policies.bundle,
@@ -206,20 +206,6 @@ def render_files(
             )
         ]
         for name in sorted(templates or environment.list_templates(filter_func=_is_whole))
-    }
-
-
-@functools.cache
-def _schemas() -> dict[str, str]:
-    """The schema of each kind's spec, as YAML in one line: as JSON, 1e-06 would be read as text."""
-
-    class Whole(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    return {
-        kind: yaml.dump(schema, Dumper=Whole, default_flow_style=True, width=10**9).strip()
-        for kind, schema in policy_objects.schemas().items()
     }
 
 

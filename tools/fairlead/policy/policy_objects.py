@@ -7,6 +7,7 @@ settings. Together they are what a settings file and its folders are: a PolicySe
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,6 +75,7 @@ class PolicySpec(PolicyInstance):
     """Further instances of its intent, by name."""
 
 
+@functools.cache
 def schemas() -> dict[str, dict[str, Any]]:
     """The structural schema of the spec of each kind."""
     return {

@@ -50,6 +50,9 @@ def _schema(part: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str
     if not {"type", "enum", "const"} & part.keys():
         return {**described, **_ANYTHING}
     schema = {**described, **{key: part[key] for key in _KEPT if key in part}}
+    for bound in ("minimum", "maximum"):
+        if "e" in str(schema.get(bound, "")):  # 1e-06 is text to some that read YAML
+            del schema[bound]
     if "const" in part:
         schema["enum"] = [part["const"]]
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):

@@ -29,6 +29,7 @@ class Whole(Strict):
     maybe: Annotated[int, Field(gt=0, le=7)] | None = None
     either: str | list[str] = ""
     one: Literal["a"] = "a"
+    small: Annotated[float, Field(ge=0.000001, le=1)] = 1
 
 
 def test_each_form_becomes_what_api_servers_know() -> None:
@@ -52,6 +53,7 @@ def test_each_form_becomes_what_api_servers_know() -> None:
         },
         "either": {"x-kubernetes-preserve-unknown-fields": True},
         "one": {"type": "string", "enum": ["a"]},
+        "small": {"type": "number", "maximum": 1},
     }
     assert "parts" not in structural.of_model(Whole, without=("parts",))["properties"]
 
