@@ -160,6 +160,17 @@ def test_the_command_tells_the_same_and_exits_by_it(foreign: Foreign, tmp_path: 
         assert all(finding["ok"] for finding in findings) == (code == 0)
 
 
+KINDS: list[dict[str, Any]] = [
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["list", "watch"],
+    },
+    {"apiGroups": ["policy.fairlead.dev"], "resources": ["*"], "verbs": ["*"]},
+]
+"""What the controller may do with settings and policies, and with their kinds."""
+
+
 def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
     foreign: Foreign, tmp_path: Path
 ) -> None:
@@ -171,9 +182,11 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
         "verbs": ["get", "create", "patch"],
     }
     hooks = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]}
-    reader = limited(foreign, tmp_path, "reader", [every, roles, hooks])
+    reader = limited(foreign, tmp_path, "reader", [every, roles, hooks, *KINDS])
     hook = "admissionregistration.k8s.io (whole cluster): ask an administrator to grant them"
     assert missing(reader)["rights"] == [
+        "you lack get, create, patch on customresourcedefinitions.apiextensions.k8s.io (whole "
+        "cluster): ask an administrator to grant them",
         f"you lack create, patch on validatingadmissionpolicies.{hook}",
         f"you lack create, patch on validatingadmissionpolicybindings.{hook}",
         f"you lack create, patch, delete on mutatingwebhookconfigurations.{hook}",
@@ -185,7 +198,7 @@ def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
     ]
     with pytest.raises(
         FairleadError,
-        match=r"nothing was applied:\n  rights: you lack create, patch on validatingadmission",
+        match=r"nothing was applied:\n  rights: you lack get, create, patch on customresource",
     ):
         deploy.deploy(reader, PolicySet.load(Settings()), sidecar="sync", progress=Progress())
     assert foreign.objects().get("v1", "Namespace", NAMESPACE) is None
@@ -208,7 +221,9 @@ def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Pa
         "resources": ["*"],
         "verbs": ["get", "create", "patch", "delete", "list"],
     }
-    lacking = missing(limited(foreign, tmp_path, "maker", [most, core, ours]))
+    definitions = {**KINDS[0], "verbs": ["get", "create", "patch", *KINDS[0]["verbs"]]}
+    most_of_all = [most, core, ours, definitions, KINDS[1]]
+    lacking = missing(limited(foreign, tmp_path, "maker", most_of_all))
     assert lacking == {
         "rights": [
             f"you lack {what}, which Fairlead's roles grant: ask an administrator to grant it, or "
@@ -225,7 +240,7 @@ def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Pa
         "resources": ["roles", "clusterroles"],
         "verbs": ["escalate"],
     }
-    assert missing(limited(foreign, tmp_path, "maker", [most, core, ours, roles])) == {}
+    assert missing(limited(foreign, tmp_path, "maker", [*most_of_all, roles])) == {}
 
 
 def test_a_namespace_that_refuses_our_pods_is_told(
