@@ -19,7 +19,6 @@ from fairlead.common import paths, texts
 from fairlead.common.digests import digest
 from fairlead.deployment import (
     controller,
-    disabled_objects,
     names,
     ownership,
     sidecars,
@@ -128,7 +127,6 @@ def render_files(
         "names": names,
         "kinds": own_kinds,
         "schemas": policy_objects.schemas(),
-        "disabled": disabled_objects,
         "policies": config_map(policies, sidecar.engine),
         "bundle": policies.bundle,
         "credentials": credentials,
