@@ -62,7 +62,7 @@ class _State:
         return policy_objects.fingerprint(filter(None, [self.fairlead, *self.policies]))
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether a controller has said what becomes of these objects, and nothing else is in
         force since.
         """
@@ -100,7 +100,7 @@ class Lifecycle:
         self._changed = Event()
         self._settled: tuple[Any, ...] | None = None
         self._trouble: str | None = None
-        self._told = ""
+        self._last_message = ""
 
     def run(self, stop: Event) -> None:
         """Follow the objects until `stop` is set."""
@@ -139,7 +139,7 @@ class Lifecycle:
         state = self._read()
         if state.fairlead is None or state.key == self._settled:
             return True
-        if self._settled and state.is_told:  # by another replica
+        if self._settled and state.is_reported:  # by another replica
             self._settled = state.key
             return True
         with self._lease.attempt() as leading:
@@ -171,11 +171,11 @@ class Lifecycle:
         progress = Logged(log)
         try:
             objects = PolicyObjects.read(fairlead, policies)
-            wanted = objects.policy_set(parameter_rules.rules(progress))
+            policy_set = objects.policy_set(parameter_rules.rules(progress))
             cluster = InsideCluster(self._kubeconfig, self._ca, self._list_servers)
             with objects.explained():
                 message = object_following.message_of(fairlead)
-                result = push.by_controller(cluster, wanted, message=message, progress=progress)
+                result = push.by_controller(cluster, policy_set, message=message, progress=progress)
         except WrongObjects as error:
             return Outcome(error=str(error), faults=error.faults)
         except UsageError as error:
@@ -198,9 +198,9 @@ class Lifecycle:
             if status is not None:
                 self._objects.merge_status(value, status)
         message = outcome.error or f"revision {outcome.revision} is in force"
-        if message == self._told:
+        if message == self._last_message:
             return
-        self._told = message
+        self._last_message = message
         metadata = fairlead["metadata"]
         about = {
             "apiVersion": VERSION,

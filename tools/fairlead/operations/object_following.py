@@ -12,7 +12,6 @@ from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.kube.own_kinds import FAIRLEADS, NAME, POLICIES, VERSION
-from fairlead.operations.strategies.base import key_of
 from fairlead.policy import parameter_rules, policy_objects
 from fairlead.policy.policy_objects import PolicyObjects
 from fairlead.policy.policy_set import PolicySet
@@ -91,15 +90,15 @@ def push(
     objects, and FairleadError with what the controller says if they do not come into force; what
     was in force before stays so.
     """
-    wanted = policy_objects.of_policy_set(policies)
+    manifests = policy_objects.of_policy_set(policies)
     if message:
-        wanted[0]["metadata"]["annotations"] = {_MESSAGE: message}
-    for manifest in wanted:
+        manifests[0]["metadata"]["annotations"] = {_MESSAGE: message}
+    for manifest in manifests:
         progress.update("objects", f"applying {manifest['kind']} {manifest['metadata']['name']}")
         if manifest["kind"] == POLICIES[1]:
             manifest["metadata"]["labels"] = {_PUSHED: "true"}
         objects.apply(manifest)
-    names = {key_of(manifest)[2] for manifest in wanted[1:]}
+    names = {manifest["metadata"]["name"] for manifest in manifests[1:]}
     gone = [
         policy["metadata"]["name"]
         for policy in objects.list(VERSION, POLICIES[1], None, f"{_PUSHED}=true")

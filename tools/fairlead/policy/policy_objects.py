@@ -184,8 +184,8 @@ class PolicyObjects:
         for line in text.splitlines():
             place, about = _PLACE.search(line), _INSTANCE.match(line)
             if place and (policy := by_package.get(place[1])):
-                said = _PLACE.sub(partial(_field, policy), line)
-                faults.setdefault((POLICY, policy.name), []).append(said)
+                fault = _PLACE.sub(partial(_field, policy), line)
+                faults.setdefault((POLICY, policy.name), []).append(fault)
             elif about and (policy := owners.get(about[1])):
                 field = "spec" if about[1] == policy.name else f"spec.instances.{about[1]}"
                 faults.setdefault((POLICY, policy.name), []).append(f"{field}.{about[2]}")
@@ -221,17 +221,17 @@ class PolicyObjects:
         or two Policies, name one.
         """
         document = copy.deepcopy(dict(self.settings))
-        named: dict[str, Any] = document.setdefault("intents", {})
+        entries: dict[str, Any] = document.setdefault("intents", {})
         modes = document.setdefault("enforcement", {})
         for policy in self.policies:
             if policy.spec.intent is None:
                 continue
             for name, instance in policy.document().items():
-                if name in named:
+                if name in entries:
                     place = f"instances.{name}" if name != policy.name else "metadata.name"
-                    taken = f"{place}: {FAIRLEAD} or another {POLICY} has an intent {name!r}, too"
-                    raise WrongObjects({(POLICY, policy.name): [f"{taken}: choose another name"]})
-                named[name] = instance
+                    fault = f"{place}: {FAIRLEAD} or another {POLICY} has an intent {name!r}, too"
+                    raise WrongObjects({(POLICY, policy.name): [f"{fault}: choose another name"]})
+                entries[name] = instance
             modes |= policy.modes()
         return document
 
@@ -273,15 +273,15 @@ def of_policy_set(policies: PolicySet) -> list[dict[str, Any]]:
         )
     settings = policies.settings
     document = settings.model_dump(by_alias=True, exclude_defaults=True, exclude={*_ELSEWHERE})
-    named = document.pop("intents", {})
+    entries = document.pop("intents", {})
     modes = dict(settings.enforcement)
     objects = [
-        _policy(folder, package, named, modes)
+        _policy(folder, package, entries, modes)
         for folder in further
         for package in _packages(folder)
     ]
-    if named:
-        document["intents"] = named
+    if entries:
+        document["intents"] = entries
     document.pop("enforcement", None)
     if settings.access is None:
         document.pop("access")
@@ -301,10 +301,10 @@ def _packages(folder: PolicyFolder) -> list[str]:
 
 
 def _policy(
-    folder: PolicyFolder, package: str, named: dict[str, Any], modes: dict[str, Mode]
+    folder: PolicyFolder, package: str, entries: dict[str, Any], modes: dict[str, Mode]
 ) -> dict[str, Any]:
-    """The Policy of one package; its instances are taken out of those `named` by the settings, and
-    their enforcement out of `modes`. Raises UsageError if its main module is missing.
+    """The Policy of one package; its instances are taken out of the settings' `entries`, and their
+    enforcement out of `modes`. Raises UsageError if its main module is missing.
     """
     name, main = package.replace("_", "-"), folder.path / package / f"{package}.rego"
     if main not in folder.modules:
@@ -325,15 +325,11 @@ def _policy(
     spec["intent"] = {
         key: part for key, part in intent.document.value.items() if key not in _IN_FILES
     }
-    if name not in named and not intent.facts.enabled:
+    if name not in entries and not intent.facts.enabled:
         spec["enabled"] = False
-    instances = {
-        instance: entry
-        for instance, entry in list(named.items())
-        if (entry.get("intent") or instance) == name
-    }
-    for instance in (name, *instances):
-        own = dict(named.pop(instance, {}))
+    further = [instance for instance, entry in entries.items() if entry.get("intent") == name]
+    for instance in dict.fromkeys([name, *further]):
+        own = dict(entries.pop(instance, {}))
         own.pop("intent", None)
         if mode := modes.pop(instance, None):
             own["enforcement"] = mode

@@ -48,6 +48,15 @@ class Workspace:
             )
         return text
 
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Has errors of the block name the original files."""
+        try:
+            yield
+        except FairleadError as error:
+            error.args = (self.named(str(error)),)
+            raise
+
 
 @contextmanager
 def of(examples: PolicySet) -> Iterator[Workspace]:
@@ -96,20 +105,15 @@ def require_good(
     """
     progress.update("policies", "checking and testing")
     examples = policies.with_examples()
-    with of(examples) as workspace:
-        try:
-            contract.require(examples, progress)  # before others say it in OPA's words
-            key = remembered.key(workspace.policies.parent, progress)
-            if remembering and (before := remembered.passed(key)):
-                return before
-            cli.check(workspace.policies, workspace.schemas, progress)
-            result = cli.test(workspace.policies, progress)
-        except FairleadError as error:
-            error.args = (workspace.named(str(error)),)
-            raise
+    with of(examples) as workspace, workspace.naming():
+        contract.require(examples, progress)  # before others say it in OPA's words
+        key = remembered.key(workspace.policies.parent, progress)
+        if remembering and (before := remembered.passed(key)):
+            return before
+        cli.check(workspace.policies, workspace.schemas, progress)
+        result = cli.test(workspace.policies, progress)
         if result.failed:
-            failed = ", ".join(workspace.named(name) for name in result.failed)
-            raise FairleadError(f"policy tests fail: {failed}")
+            raise FairleadError(f"policy tests fail: {', '.join(result.failed)}")
     remembered.remember(key, result)
     return result
 
@@ -120,13 +124,9 @@ def require_sound(policies: PolicySet, progress: Progress = _SILENT) -> None:
     """
     progress.update("policies", "checking")
     examples = policies.with_examples()
-    with of(examples) as workspace:
-        try:
-            contract.require_of_users(examples, progress)
-            cli.check(workspace.policies, workspace.schemas, progress)
-        except FairleadError as error:
-            error.args = (workspace.named(str(error)),)
-            raise
+    with of(examples) as workspace, workspace.naming():
+        contract.require_of_users(examples, progress)
+        cli.check(workspace.policies, workspace.schemas, progress)
 
 
 def crds(folder: Path) -> list[yaml_files.Document]:

@@ -38,8 +38,10 @@ def of_model(model: type[BaseModel], *, without: tuple[str, ...] = ()) -> dict[s
 def _schema(part: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     reference = part.get("$ref")
     if reference is not None:
-        named = definitions[reference.rpartition("/")[2]]
-        return _schema({**named, **{key: part[key] for key in part if key != "$ref"}}, definitions)
+        definition = definitions[reference.rpartition("/")[2]]
+        return _schema(
+            {**definition, **{key: part[key] for key in part if key != "$ref"}}, definitions
+        )
     described = {"description": _reworded(part["description"])} if "description" in part else {}
     if "anyOf" in part:
         choices = [choice for choice in part["anyOf"] if choice != _NULL]
