@@ -48,7 +48,6 @@ EVERYTHING = SETTINGS.model_copy(
     update={
         "access": Access(roles=["reader", "missing"]),
         "placement": True,
-        "placement_policies": True,
         "intents": {"federated-placement": IntentSettings()},
         "admins": ["platform"],
         "pool_admins": ["capacity"],

@@ -3,7 +3,9 @@ is wrong changes nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,11 +19,11 @@ from waits import until
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import CONTROLLER, NAMESPACE, POLICIES
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, OBJECTS_WEBHOOK, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.kube.own_kinds import NAME, VERSION
-from fairlead.operations import deploy, history, push, rollback
+from fairlead.operations import deploy, history, policy_list, push, rollback
 from fairlead.operations.status import status
 from fairlead.policy import policy_objects
 from fairlead.policy.policy_set import PolicySet
@@ -31,6 +33,7 @@ PROFILES = ["two"]
 pytestmark = pytest.mark.embedded("it kills the controller")
 
 QUIET = Progress()
+ADMISSION = "admissionregistration.k8s.io/v1"
 MARK = "example.com/forbidden"
 REGO = f"""# METADATA
 # title: Forbidden label
@@ -129,7 +132,7 @@ def test_a_policy_is_in_force_when_it_is_applied_and_gone_when_it_is_deleted(
     assert apply(policy(exempt={"users": ["fairlead-admin"]})) == IN_FORCE
     assert marked() == ""
     objects.delete(VERSION, "Policy", "forbidden-label")
-    webhooks = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "fairlead"
+    webhooks = ADMISSION, "ValidatingWebhookConfiguration", "fairlead"
     until(lambda: "forbidden-label" not in str(objects.get(*webhooks)), what="its webhook is gone")
     until(
         lambda: status_of(objects)["revision"] == revision(objects), what="the status says so, too"
@@ -158,10 +161,54 @@ WRONG = [
 ]
 
 
-def test_what_is_wrong_is_told_with_its_line_and_changes_nothing(
+def test_what_is_wrong_is_refused_with_its_line(
+    objects: clients.Objects, apply: Callable[[Object], str]
+) -> None:
+    apply(fairlead())
+    for wrong, message in WRONG:
+        refused = f"Policy {wrong['metadata']['name']}: .*{re.escape(message)}"
+        with pytest.raises(Refused, match=refused):
+            objects.apply(wrong)
+    assert objects.list(VERSION, "Policy", None) == []
+    with pytest.raises(Refused, match="defaultPool 'a' is not one of pools: b"):
+        objects.apply(fairlead(defaultPool="a", pools={"b": {}}))
+    assert apply(policy()) == IN_FORCE
+    with pytest.raises(Refused, match=r"spec\.rego:3: rego_parse_error"):
+        objects.apply(policy(rego="package forbidden_label\n\nx := {\n"))
+    objects.delete(VERSION, "Policy", "forbidden-label")
+
+
+@pytest.fixture
+def unchecked(
+    objects: clients.Objects, apply: Callable[[Object], str]
+) -> Iterator[Callable[[Object], str]]:
+    """Stores an object as if no controller answered, and returns what becomes of it."""
+    webhook = ADMISSION, "ValidatingWebhookConfiguration", OBJECTS_WEBHOOK
+    before = objects.get(*webhook)
+    assert before
+
+    def stored(manifest: Object) -> str:
+        objects.delete(*webhook)
+
+        def once() -> bool:
+            with contextlib.suppress(Refused):
+                objects.apply(manifest)
+                return True
+            return False
+
+        until(once, what="the API server asks no controller")
+        return apply(manifest)
+
+    yield stored
+    before["metadata"] = {key: before["metadata"][key] for key in ("name", "labels")}
+    objects.apply(before)
+
+
+def test_what_is_stored_unchecked_changes_nothing_and_its_status_has_the_line(
     cluster: EmbeddedCluster,
     objects: clients.Objects,
     apply: Callable[[Object], str],
+    unchecked: Callable[[Object], str],
     marked: Callable[[], str],
 ) -> None:
     apply(fairlead())
@@ -173,7 +220,7 @@ def test_what_is_wrong_is_told_with_its_line_and_changes_nothing(
         if name and name != wrong["metadata"]["name"]:
             objects.delete(VERSION, "Policy", name)
         name = wrong["metadata"]["name"]
-        assert message in apply(wrong)
+        assert message in unchecked(wrong)
         assert revision(objects) == before
     assert "is forbidden" in marked(), "the policy that is right stays in force"
     problems = status(cluster)["problems"]
@@ -185,14 +232,46 @@ def test_what_is_wrong_is_told_with_its_line_and_changes_nothing(
     objects.delete(VERSION, "Policy", name)
     until(lambda: status_of(objects)["conditions"][0]["status"] == "True", what="all is in force")
     assert "ask #other" in marked()
+    unchecked(policy("good", rego="package good\n\nx := {\n"))
+    assert live(objects, "good")["status"]["errors"][0]["line"] == 3
+
+
+def live(objects: clients.Objects, name: str) -> Object:
+    found = objects.get(VERSION, "Policy", name)
+    assert found
+    return found
+
+
+def test_the_status_has_what_was_decided_and_the_list_of_policies_shows_it(
+    cluster: EmbeddedCluster,
+    objects: clients.Objects,
+    apply: Callable[[Object], str],
+    marked: Callable[[], str],
+) -> None:
+    apply(fairlead())
+    assert apply(policy()) == IN_FORCE
+    assert "is forbidden" in marked()
+
+    def decided() -> bool:
+        status = live(objects, "forbidden-label")["status"]
+        return bool(status.get("decisions", {}).get("denied"))
+
+    until(decided, what="the controller has asked the sidecars")
+    last = live(objects, "forbidden-label")["status"]["lastDecision"]
+    assert (last["kind"], bool(last["time"])) == ("Pod", True)
+    (row,) = (row for row in policy_list.listed(objects) if row["kind"] == "Policy")
+    assert (row["name"], row["status"], row["installed"]) == ("forbidden-label", "ok", "2/2")
+    assert f"{last['outcome']} Pod " in row["decided"]
 
 
 def test_settings_that_contradict_each_other_leave_the_last_good_ones_in_force(
-    cluster: EmbeddedCluster, objects: clients.Objects, apply: Callable[[Object], str]
+    objects: clients.Objects,
+    apply: Callable[[Object], str],
+    unchecked: Callable[[Object], str],
 ) -> None:
     assert apply(fairlead(contact="#ours")) == IN_FORCE
     before = revision(objects)
-    message = apply(fairlead(defaultPool="a", pools={"b": {}}))
+    message = unchecked(fairlead(defaultPool="a", pools={"b": {}}))
     assert "spec: defaultPool 'a' is not one of pools: b" in message
     assert revision(objects) == before
     message = apply(fairlead(replicas=1, contact="#ours"))

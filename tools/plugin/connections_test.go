@@ -1,6 +1,6 @@
 package main
 
-// These tests ask the plugin over TLS, as API servers do, with a sidecar behind it.
+// These tests ask the plugin over TLS, as API servers do.
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,46 +22,37 @@ import (
 
 // setting is a running front and a client of it.
 type setting struct {
-	url         string
-	client      *http.Transport
-	sidecar     *http.Transport // what the sidecar is asked by
-	trust       *kept[*tls.Config]
-	cas         string // the file with the sidecar's certificate
-	certificate string // the file with the front's own certificate
+	url    string
+	client *http.Transport
 }
 
 func newSetting(t *testing.T) *setting {
 	t.Helper()
-	there := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, r.RemoteAddr)
-	}))
-	t.Cleanup(there.Close)
 	folder := t.TempDir()
-	s := &setting{cas: filepath.Join(folder, "ca.crt"), certificate: filepath.Join(folder, "tls.crt")}
-	write(t, s.cas, "CERTIFICATE", there.Certificate().Raw)
-	key := filepath.Join(folder, "tls.key")
-	writeCertificate(t, s.certificate, key)
-
-	at, err := url.Parse(there.URL)
-	must(t, err)
-	s.trust = trusted(s.cas)
-	asked := newSidecar(*at, s.trust)
-	s.sidecar = asked.client
+	certificate, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	writeCertificate(t, certificate, key)
 	server := &http.Server{
-		Handler:   newFront(always("{}"), nil, asked, 1<<20, func(bool) {}),
-		TLSConfig: serverTLS(shown(s.certificate, key)),
+		Handler:   newFront(always("{}"), nil, 1<<20, func(bool) {}),
+		TLSConfig: serverTLS(shown(certificate, key)),
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	go server.ServeTLS(listener, "", "")
 	t.Cleanup(func() { server.Close() })
 
-	s.url = "https://" + listener.Addr().String()
-	config, err := trusted(s.certificate).get()
-	must(t, err)
+	config := trusting(t, certificate)
 	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
-	s.client = &http.Transport{TLSClientConfig: config}
-	return s
+	return &setting{"https://" + listener.Addr().String(), &http.Transport{TLSClientConfig: config}}
+}
+
+// trusting is how to connect to a server that the CAs of a file verify.
+func trusting(t *testing.T, file string) *tls.Config {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return &tls.Config{RootCAs: pool}
 }
 
 // always is a decision about every review.
@@ -89,28 +78,6 @@ func TestANewConnectionResumesItsSession(t *testing.T) {
 			t.Errorf("resumed: %v", response.TLS.DidResume)
 		}
 		s.client.CloseIdleConnections()
-	}
-}
-
-func TestReviewsShareAConnectionToTheSidecar(t *testing.T) {
-	s := newSetting(t)
-	_, first := s.post(t, policyReviews)
-	if _, next := s.post(t, policyReviews); next != first {
-		t.Errorf("from %s, and before from %s", next, first)
-	}
-}
-
-func TestANewConnectionIsVerifiedByTheCAsThatTheFileHasThen(t *testing.T) {
-	s := newSetting(t)
-	other, err := os.ReadFile(s.certificate)
-	must(t, err)
-	must(t, os.WriteFile(s.cas, other, 0o600))
-	s.trust.mutex.Lock()
-	s.trust.looked, s.trust.written = time.Time{}, nil
-	s.trust.mutex.Unlock()
-	s.sidecar.CloseIdleConnections()
-	if response, text := s.post(t, policyReviews); response.StatusCode != http.StatusBadGateway {
-		t.Errorf("%d %s", response.StatusCode, text)
 	}
 }
 

@@ -75,9 +75,8 @@ func start(t *testing.T, changes ...func(*runtime.Params)) *running {
 	go func() { ended <- opa.Serve(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
-	config, err := trusted(certificate).get()
-	must(t, err)
-	r := &running{"https://" + address, http.Client{Transport: &http.Transport{TLSClientConfig: config}}}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: trusting(t, certificate)}}
+	r := &running{"https://" + address, client}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if response, err := r.client.Get(r.url + "/live"); err == nil {
 			response.Body.Close()
@@ -186,8 +185,7 @@ func TestAConfigurationSaysWhatItLacks(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:            "is missing",
 		`{"listen": 1}`: "plugins.fairlead",
-		`{"listen": ":1", "tls_cert_file": "a", "tls_private_key_file": "b", "largest_review": -1}`:      "largest_review",
-		`{"listen": ":1", "tls_cert_file": "a", "tls_private_key_file": "b", "sidecar_url": "http://x"}`: "sidecar_url",
+		`{"listen": ":1", "tls_cert_file": "a", "tls_private_key_file": "b", "largest_review": -1}`: "largest_review",
 	} {
 		if _, err := (factory{}).Validate(nil, json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -33,8 +33,6 @@ const (
 	largeInHand = 8  // large reviews at a time that are read or wait
 	largeShare  = 4  // the same, of one address
 	restAtOnce  = 32 // other requests at a time
-	// Reviews of PlacementPolicies at a time: the sidecar compiles one after the other.
-	policiesAtOnce = 1
 
 	// The time for a body to arrive is this and a second for each megabyte. A busy machine may need seconds.
 	bodyWithin = 5 * time.Second
@@ -56,8 +54,6 @@ const (
 	// While OPA has no policies, or has not begun to serve.
 	starting = "OPA is starting: retry in a second. If this lasts, `fairlead status` says why"
 	slow     = "OPA did not answer in time: retry in a second. If this lasts, `fairlead status` says why"
-	// The path at which the sidecar answers reviews of PlacementPolicies, here and there.
-	policyReviews = "/placement-policies"
 	// The most characters of another program's reason that a refusal repeats.
 	longestReason = 200
 )
@@ -77,7 +73,6 @@ type decide func(ctx context.Context, body []byte, intent, from string) ([]byte,
 type front struct {
 	decide  decide
 	api     *api
-	sidecar *sidecar // nil if it answers no reviews
 	largest int64
 	journal *journal
 
@@ -88,15 +83,14 @@ type front struct {
 	keeps bool
 	late  atomic.Int32 // late answers to probes in a row
 
-	plain, large, inHand, rest, policies *queue
+	plain, large, inHand, rest *queue
 }
 
-func newFront(decide decide, api *api, sidecar *sidecar, largest int64, keep func(bool)) *front {
+func newFront(decide decide, api *api, largest int64, keep func(bool)) *front {
 	return &front{
-		decide: decide, api: api, sidecar: sidecar, largest: largest, journal: newJournal(), keep: keep, keeps: true,
+		decide: decide, api: api, largest: largest, journal: newJournal(), keep: keep, keeps: true,
 		plain: newQueue(plainAtOnce, plainAtOnce), large: newQueue(largeAtOnce, largeAtOnce),
 		inHand: newQueue(largeInHand, largeShare), rest: newQueue(restAtOnce, restAtOnce),
-		policies: newQueue(policiesAtOnce, policiesAtOnce),
 	}
 }
 
@@ -127,33 +121,24 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK) // the process is alive, whatever it can decide
 	case isReview(r):
 		f.limit(w, r, f.aboutReview(r))
-	case f.sidecar != nil && isPolicyReview(r):
-		f.limit(w, r, f.aboutPolicy())
 	default:
 		f.forward(w, r)
 	}
 }
 
-// isReview says whether a request is a review that OPA's authz policy allows to everyone. Others need credentials.
+// isReview says whether a request is a review, in the form in which API servers ask webhooks, that OPA's authz policy
+// allows to everyone. Others need credentials.
 func isReview(r *http.Request) bool {
-	return isQuestion(r) && (r.URL.Path == "/" || ofIntent.MatchString(r.URL.Path))
-}
-
-// isPolicyReview says whether a request is a review that the sidecar answers.
-func isPolicyReview(r *http.Request) bool { return isQuestion(r) && r.URL.Path == policyReviews }
-
-// isQuestion says whether a request has the form in which API servers ask webhooks.
-func isQuestion(r *http.Request) bool {
 	query := r.URL.Query()
 	timeouts := query["timeout"]
 	plain := len(query) == 0 || len(query) == 1 && len(timeouts) == 1 && timeout.MatchString(timeouts[0])
-	return plain && r.Method == http.MethodPost && r.ContentLength != 0
+	isOfWebhook := r.URL.Path == "/" || ofIntent.MatchString(r.URL.Path)
+	return plain && isOfWebhook && r.Method == http.MethodPost && r.ContentLength != 0
 }
 
 // question is a request that is answered within the limits of a review.
 type question struct {
-	canBeReduced bool   // whether it is asked without objects that are too large
-	turns        *queue // nil if the size of the body decides
+	canBeReduced bool // whether it is asked without objects that are too large
 	answer       func(ctx context.Context, body []byte) (*answer, *refusal)
 }
 
@@ -173,11 +158,6 @@ func (f *front) aboutReview(r *http.Request) question {
 		f.journal.decided(host(r.RemoteAddr))
 		return jsonAnswer(http.StatusOK, text), nil
 	}}
-}
-
-// aboutPolicy asks the sidecar.
-func (f *front) aboutPolicy() question {
-	return question{turns: f.policies, answer: f.sidecar.ask}
 }
 
 // aboutDocument asks OPA's API, for a caller who may ask for a document and is trusted with nothing else.
@@ -239,13 +219,9 @@ func (f *front) inTurn(ctx context.Context, asked question, who caller, body []b
 	if count > mostValues {
 		return nil, &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d values", mostValues)}
 	}
-	turns := asked.turns
-	switch {
-	case turns != nil:
-	case count > plainValues || len(body) > plainBytes:
+	turns := f.plain
+	if count > plainValues || len(body) > plainBytes {
 		turns = f.large
-	default:
-		turns = f.plain
 	}
 	if err := turns.enter(ctx, who); err != nil {
 		return nil, &refusal{http.StatusServiceUnavailable, "busy with other reviews: try again"}
@@ -370,7 +346,7 @@ func (f *front) refuse(w http.ResponseWriter, r *http.Request, refused *refusal)
 	f.journal.refuse(host(r.RemoteAddr), refused.why)
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // the server reads the rest of the body
 	body := map[string]any{"code": "refused_by_fairlead", "message": refused.why}
-	if isReview(r) || isPolicyReview(r) {
+	if isReview(r) {
 		body = map[string]any{
 			"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
 			"message": refused.why, "code": refused.status,

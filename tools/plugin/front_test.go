@@ -34,21 +34,6 @@ func TestAReviewIsWhatTheGuardLetsInFromEveryone(t *testing.T) {
 	}
 }
 
-func TestAReviewOfAPolicyIsNoReviewForOPA(t *testing.T) {
-	asked := httptest.NewRequest("POST", policyReviews+"?timeout=15s", strings.NewReader("{}"))
-	if isReview(asked) {
-		t.Error("OPA would be asked")
-	}
-	if !isPolicyReview(asked) {
-		t.Error("the sidecar would not be asked")
-	}
-	for _, other := range []string{policyReviews + "?pretty", policyReviews + "?timeout=5m"} {
-		if isPolicyReview(httptest.NewRequest("POST", other, strings.NewReader("{}"))) {
-			t.Errorf("the sidecar would be asked POST %s", other)
-		}
-	}
-}
-
 func TestAWebhooksPathNamesItsIntent(t *testing.T) {
 	for path, want := range map[string]string{"/": "", "/intents/no-host-network": "no-host-network", "/intents/": "", "/intents/x/y": ""} {
 		if got := intentOf(path); got != want {
@@ -83,7 +68,7 @@ func TestOnlyAQuestionForADocumentIsAskedWithoutItsBodyFirst(t *testing.T) {
 
 func TestConnectionsAreClosedWhenOPAIsNotReadyAndAfterAnAnswerWhenItIsLate(t *testing.T) {
 	var kept []bool
-	f := newFront(always("{}"), nil, nil, 1<<20, func(keeps bool) { kept = append(kept, keeps) })
+	f := newFront(always("{}"), nil, 1<<20, func(keeps bool) { kept = append(kept, keeps) })
 	closes := func() bool {
 		answered := httptest.NewRecorder()
 		f.ServeHTTP(answered, httptest.NewRequest("POST", "/", strings.NewReader("{}")))

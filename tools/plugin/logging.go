@@ -77,12 +77,12 @@ func (l *logger) bundles(ctx context.Context, txn storage.Transaction) map[strin
 	return bundles
 }
 
-// ofAPI logs what OPA's API decided, if that is about a review or by a PlacementPolicy.
+// ofAPI logs what OPA's API decided, if that is about a review.
 func (l *logger) ofAPI(ctx context.Context, event logs.EventV1) {
+	if !slices.Contains(admissionPaths, event.Path) {
+		return
+	}
 	err := storage.Txn(ctx, l.manager.Store, storage.TransactionParams{}, func(txn storage.Transaction) error {
-		if !slices.Contains(admissionPaths, event.Path) && !l.isOfPolicy(ctx, txn, event.Path) {
-			return nil
-		}
 		bundles := map[string]server.BundleInfo{}
 		for name, bundle := range event.Bundles {
 			bundles[name] = server.BundleInfo{Revision: bundle.Revision}
@@ -97,22 +97,6 @@ func (l *logger) ofAPI(ctx context.Context, event logs.EventV1) {
 	l.report(err)
 }
 
-// isOfPolicy says whether a path is that of a PlacementPolicy, or of a rule in it. The sidecar says which packages are
-// theirs.
-func (l *logger) isOfPolicy(ctx context.Context, txn storage.Transaction, path string) bool {
-	value, err := l.manager.Store.Read(ctx, txn, storage.Path{"fairlead_sync", "packages"})
-	if err != nil {
-		return false
-	}
-	packages, _ := value.(object)
-	for end, character := range path + "/" {
-		if _, has := packages[path[:end]]; has && character == '/' {
-			return true
-		}
-	}
-	return false
-}
-
 // write gives OPA's logger what is shown of a decision.
 func (l *logger) write(ctx context.Context, decision server.Info) {
 	var input, result any
@@ -122,14 +106,10 @@ func (l *logger) write(ctx context.Context, decision server.Info) {
 	if decision.Results != nil {
 		result = *decision.Results
 	}
-	if slices.Contains(admissionPaths, decision.Path) {
-		if !l.isDrawn(result) {
-			return
-		}
-		input, result = shownReview(input), shownAnswer(result)
-	} else {
-		input, result = shownSubject(input), shownOutcome(decision.Path, result)
+	if !l.isDrawn(result) {
+		return
 	}
+	input, result = shownReview(input), shownAnswer(result)
 	if decision.Bundles == nil { // OPA's API says which it had
 		decision.Bundles = l.bundles(ctx, decision.Txn)
 	}

@@ -11,7 +11,7 @@ import (
 
 func TestReviewsAreMeasuredByTheCodeOfTheirAnswer(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	handler, err := measured(newFront(always("{}"), nil, nil, 4, func(bool) {}), registry)
+	handler, err := measured(newFront(always("{}"), nil, 4, func(bool) {}), registry)
 	if err != nil {
 		t.Fatal(err)
 	}

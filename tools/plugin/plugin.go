@@ -10,7 +10,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -37,10 +36,6 @@ type configuration struct {
 	TLSPrivateKeyFile string `json:"tls_private_key_file"`
 	// LargestReview is the most bytes of a review.
 	LargestReview int64 `json:"largest_review"`
-	// SidecarURL is the address of the sidecar, on loopback, if it answers reviews of PlacementPolicies.
-	SidecarURL string `json:"sidecar_url"`
-	// SidecarCAFile has the CAs that the sidecar is verified by (PEM).
-	SidecarCAFile string `json:"sidecar_ca_file"`
 	// DecisionLogs has the form of OPA's `decision_logs`, which has to be `{"plugin": "fairlead"}` then.
 	DecisionLogs json.RawMessage `json:"decision_logs"`
 }
@@ -64,12 +59,6 @@ func (factory) Validate(_ *plugins.Manager, text []byte) (any, error) {
 	if config.LargestReview <= 0 {
 		return nil, fmt.Errorf("plugins.%s: largest_review is not above 0", pluginName)
 	}
-	if config.SidecarURL != "" {
-		address, err := url.Parse(config.SidecarURL)
-		if err != nil || address.Scheme != "https" || address.Host == "" {
-			return nil, fmt.Errorf("plugins.%s: sidecar_url: %q is not like https://127.0.0.1:8444", pluginName, config.SidecarURL)
-		}
-	}
 	return config, nil
 }
 
@@ -77,6 +66,7 @@ func (factory) New(manager *plugins.Manager, config any) plugins.Plugin {
 	log.SetFlags(log.LstdFlags | log.LUTC)
 	log.SetOutput(os.Stderr)
 	manager.UpdatePluginStatus(pluginName, &plugins.Status{State: plugins.StateNotReady})
+	manager.ExtraRoute(policiesPath, "fairlead/policies", changer{manager}.ServeHTTP)
 	return &plugin{manager: manager, config: config.(configuration)}
 }
 
@@ -102,11 +92,6 @@ func (p *plugin) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var policies *sidecar
-	if p.config.SidecarURL != "" {
-		address, _ := url.Parse(p.config.SidecarURL) // Validate has checked it
-		policies = newSidecar(*address, trusted(p.config.SidecarCAFile))
-	}
 	listener, err := net.Listen("tcp", p.config.Listen)
 	if err != nil {
 		return err
@@ -124,7 +109,7 @@ func (p *plugin) Start(ctx context.Context) error {
 	p.server.Protocols.SetHTTP1(true) // like OPA; one HTTP/2 connection could carry hundreds of requests
 	// SetKeepAlivesEnabled(false) also closes the connections that are idle at the moment.
 	api, largest := newAPI(p.manager, p.config.LargestReview), p.config.LargestReview
-	answers := newFront(decider.decide, api, policies, largest, p.server.SetKeepAlivesEnabled)
+	answers := newFront(decider.decide, api, largest, p.server.SetKeepAlivesEnabled)
 	if p.server.Handler, err = measured(answers, p.manager.PrometheusRegister()); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -38,7 +37,7 @@ func asked(t *testing.T, of *front, target, body string) (int, []byte) {
 func fronted(err error) *front {
 	return newFront(func(context.Context, []byte, string, string) ([]byte, error) {
 		return []byte(`{"response":{"allowed":false}}`), err
-	}, nil, nil, 1<<20, func(bool) {})
+	}, nil, 1<<20, func(bool) {})
 }
 
 func TestAnAPIServerIsToldWhatToDoWhileThereIsNoDecision(t *testing.T) {
@@ -76,26 +75,6 @@ func TestWhatIsRefusedUnreadIsShownToo(t *testing.T) {
 	var got status
 	if err := json.Unmarshal(text, &got); err != nil || got.Kind != "Status" || got.Message != "more than 1048576 bytes" {
 		t.Errorf("%d %s", code, text)
-	}
-}
-
-func TestTheSidecarIsNotTakenForOPA(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"message":"another upload is being taken: send it again"}`: "the sidecar cannot decide (status 503): another upload is being taken",
-		`{}`: "the sidecar cannot decide (status 503): `fairlead status` says why",
-	} {
-		there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			io.WriteString(w, body)
-		}))
-		defer there.Close()
-		at, err := url.Parse(there.URL)
-		must(t, err)
-		of := fronted(nil)
-		of.sidecar = newSidecar(*at, nil)
-		if _, text := asked(t, of, policyReviews, `{}`); !strings.Contains(string(text), want) {
-			t.Errorf("%s", text)
-		}
 	}
 }
 

@@ -8,8 +8,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -245,69 +243,4 @@ func with(given object, name string, value any) object {
 	}
 	changed[name] = value
 	return changed
-}
-
-// shownSubject is what a PlacementPolicy decides on: the kind and name of the request, or of the resource. Its input can
-// have any form, so no more is shown of it.
-func shownSubject(input any) object {
-	given, _ := input.(object)
-	if request, isObject := given["request"].(object); isObject {
-		shown := small(request, "namespace", "name")
-		for name, value := range small(request["kind"], "kind") {
-			shown[name] = value
-		}
-		return shown
-	}
-	resource, isObject := given["resource"].(object)
-	if !isObject {
-		resource = given
-	}
-	shown := small(resource["metadata"], "namespace", "name")
-	for name, value := range small(resource, "kind") {
-		shown[name] = value
-	}
-	return shown
-}
-
-// The rules of a PlacementPolicy that say an outcome.
-var refusing, allowing = []string{"deny", "violation"}, []string{"allow", "allowed"}
-
-// shownOutcome is all that is shown of the result of a PlacementPolicy, which can have any form: the caller asked for the
-// package with all of its rules, or by the last part of the path for one of them.
-func shownOutcome(path string, result any) string {
-	rules, _ := result.(object)
-	if rule := path[strings.LastIndex(path, "/")+1:]; slices.Contains(refusing, rule) || slices.Contains(allowing, rule) {
-		rules = object{rule: result}
-	}
-	isRefused, isAllowed := false, false
-	for _, rule := range refusing {
-		if reasons := entries(rules[rule]); reasons > 0 {
-			isRefused = true
-		} else if reasons == 0 {
-			isAllowed = true
-		}
-	}
-	for _, rule := range allowing {
-		isRefused, isAllowed = isRefused || rules[rule] == false, isAllowed || rules[rule] == true
-	}
-	switch {
-	case isRefused:
-		return "refused"
-	case isAllowed:
-		return "allowed"
-	}
-	return "answered"
-}
-
-// entries is the number of entries of a list or an object, or of characters of a text; -1 for other values.
-func entries(value any) int {
-	switch typed := value.(type) {
-	case []any:
-		return len(typed)
-	case object:
-		return len(typed)
-	case string:
-		return len(typed)
-	}
-	return -1
 }

@@ -157,39 +157,3 @@ func TestALongPatchIsNotShown(t *testing.T) {
 	}
 	wants(t, "none", shownAnswer(nil), `null`)
 }
-
-func TestOfPlacementPoliciesOnlyWhatTheyDecideOnIsShown(t *testing.T) {
-	pod := `{"kind": "Pod", "metadata": {"namespace": "team", "name": "web", "annotations": {"a": "secret"}}, "spec": {"token": "secret"}}`
-	for _, input := range []string{
-		`{"request": {"kind": {"kind": "Pod", "group": ""}, "namespace": "team", "name": "web", "object": ` + pod + `}}`,
-		`{"resource": ` + pod + `, "token": "secret"}`, pod,
-	} {
-		wants(t, input, shownSubject(read(t, input)), `{"kind": "Pod", "namespace": "team", "name": "web"}`)
-	}
-	for _, input := range []string{
-		`null`, `"secret"`, `["secret"]`, `{"kind": ["secret"], "metadata": "secret"}`, `{"request": {"kind": "secret"}}`,
-	} {
-		wants(t, input, shownSubject(read(t, input)), `{}`)
-	}
-}
-
-func TestOfTheirResultOnlyTheOutcomeIsShown(t *testing.T) {
-	for _, row := range []struct{ path, result, want string }{
-		{"teams/limits", `{"deny": ["secret"], "allow": true}`, "refused"},
-		{"teams/limits", `{"violation": [{"msg": "secret"}]}`, "refused"},
-		{"teams/limits", `{"allow": false}`, "refused"},
-		{"teams/limits", `{"allowed": false, "deny": []}`, "refused"},
-		{"teams/limits", `{"deny": []}`, "allowed"},
-		{"teams/limits", `{"allow": true}`, "allowed"},
-		{"teams/limits", `{"other": "secret"}`, "answered"},
-		{"teams/limits", `["secret"]`, "answered"},
-		{"teams/limits", `"secret"`, "answered"},
-		{"teams/limits/deny", `["secret"]`, "refused"},
-		{"teams/limits/allow", `["secret"]`, "answered"},
-		{"deny", `[]`, "allowed"},
-	} {
-		if got := shownOutcome(row.path, read(t, row.result)); got != row.want {
-			t.Errorf("%v: %s", row, got)
-		}
-	}
-}

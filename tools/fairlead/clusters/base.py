@@ -68,6 +68,9 @@ class Cluster(Protocol):
         place; None for OPA's Service.
         """
 
+    def controller_url(self) -> str | None:
+        """The URL at which the API server reaches the controller; None for its Service."""
+
     @property
     def sidecar(self) -> Sidecar:
         """The kind of sidecar that was chosen, or the default of this kind of cluster."""

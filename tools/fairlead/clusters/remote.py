@@ -196,6 +196,9 @@ class RemoteCluster:
     def webhook_url(self, _: Sidecar) -> None:
         """API servers call OPA's Service."""
 
+    def controller_url(self) -> None:
+        """API servers call the controller's Service."""
+
     def known(self) -> bool:
         """Whether Fairlead was deployed here before. Raises FairleadError."""
         with api_requests.explained("cannot read namespaces"):

@@ -13,7 +13,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import SERVICE_NAMES, Credentials
-from fairlead.deployment.names import CONTROLLER, NAMESPACE, OPA, WEBHOOKS
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, OBJECTS_WEBHOOK, OPA, WEBHOOKS
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper import servers
 from fairlead.kube import clients
@@ -59,11 +59,19 @@ class InsideCluster:
 
     def webhook_url(self, sidecar: Sidecar) -> str | None:
         """The URL that API servers call now; None if they call a Service."""
+        address = self._called(WEBHOOKS)
+        return f"{address}/" if address else None
+
+    def controller_url(self) -> str | None:
+        """The same for the webhook of objects."""
+        return self._called(OBJECTS_WEBHOOK)
+
+    def _called(self, name: str) -> str | None:
         objects = self.objects()
         for kind in _CONFIGURATIONS:
-            for webhook in (objects.get(_ADMISSION, kind, WEBHOOKS) or {}).get("webhooks") or ():
+            for webhook in (objects.get(_ADMISSION, kind, name) or {}).get("webhooks") or ():
                 if url := webhook["clientConfig"].get("url"):
-                    return f"https://{urlsplit(url).netloc}/"
+                    return f"https://{urlsplit(url).netloc}"
         return None
 
     @cached_property

@@ -18,9 +18,10 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Logged
-from fairlead.controller import objects_watch, statuses
+from fairlead.controller import decided, objects_watch, statuses
 from fairlead.controller.inside import InsideCluster
 from fairlead.controller.statuses import Outcome
+from fairlead.deployment.controller import CHECKED
 from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE, NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.servers import Server
@@ -28,6 +29,7 @@ from fairlead.kube import clients
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.events import event
 from fairlead.kube.own_kinds import NAME, VERSION
+from fairlead.opa import cli
 from fairlead.operations import deployed_state, object_following, push
 from fairlead.policy import bundles, parameter_rules, policy_objects
 from fairlead.policy.policy_objects import (
@@ -44,6 +46,11 @@ RESYNC = 30.0
 AGAIN, _LONGEST = 5.0, 300.0
 """The shortest and longest pause before a change is tried again that failed, or that another
 replica is at, in seconds. The pause doubles each time."""
+DECISIONS = 20.0
+"""Seconds that pass at the least between two writes of what was decided: an API server cannot take
+one for each decision."""
+_WITHIN = 300.0
+"""Seconds for the programs that check a change."""
 _STEP = 0.5
 """Seconds within which the end of the process is noticed."""
 
@@ -101,6 +108,7 @@ class Lifecycle:
         self._settled: tuple[Any, ...] | None = None
         self._trouble: str | None = None
         self._last_message = ""
+        self._told = float("-inf")
 
     def run(self, stop: Event) -> None:
         """Follow the objects until `stop` is set."""
@@ -137,7 +145,10 @@ class Lifecycle:
         ApiServerError.
         """
         state = self._read()
-        if state.fairlead is None or state.key == self._settled:
+        if state.fairlead is None:
+            return True
+        if state.key == self._settled:
+            self._tell_decisions(state)
             return True
         if self._settled and state.is_reported:  # by another replica
             self._settled = state.key
@@ -148,7 +159,8 @@ class Lifecycle:
             state = self._read()
             if state.fairlead is None:
                 return True
-            outcome = self._brought(state.fairlead, state.policies)
+            with cli.limits(seconds=_WITHIN, memory=CHECKED):
+                outcome = self._brought(state.fairlead, state.policies)
             self._tell(state, state.fairlead, outcome)
         if not outcome.is_final:
             return False
@@ -172,7 +184,7 @@ class Lifecycle:
         try:
             objects = PolicyObjects.read(fairlead, policies)
             policy_set = objects.policy_set(parameter_rules.rules(progress))
-            cluster = InsideCluster(self._kubeconfig, self._ca, self._list_servers)
+            cluster = self._cluster()
             with objects.explained():
                 message = object_following.message_of(fairlead)
                 result = push.by_controller(cluster, policy_set, message=message, progress=progress)
@@ -185,6 +197,25 @@ class Lifecycle:
         served = [opa["revision"] for opa in result["opa"]]
         installed = f"{served.count(result['revision'])}/{len(served)}"
         return Outcome(result["revision"], installed)
+
+    def _tell_decisions(self, state: _State) -> None:
+        """Write what OPAs decided by each Policy. Raises ApiServerError."""
+        now = time.monotonic()
+        credentials = deployed_state.credentials(self._objects)
+        if now - self._told < DECISIONS or credentials is None:
+            return
+        with self._lease.attempt() as leading:
+            self._told = now
+            sidecars = self._cluster().sidecars() if leading else ()
+            reports = decided.reports(sidecars, credentials.token)
+            for value in state.policies:
+                intents = [value["metadata"]["name"], *(value["spec"].get("instances") or ())]
+                status = decided.patch(value.get("status") or {}, intents, reports)
+                if status is not None:
+                    self._objects.merge_status(value, status)
+
+    def _cluster(self) -> InsideCluster:
+        return InsideCluster(self._kubeconfig, self._ca, self._list_servers)
 
     def _tell(self, state: _State, fairlead: Mapping[str, Any], outcome: Outcome) -> None:
         """Write the status of each object, and an Event. Raises ApiServerError if a status cannot

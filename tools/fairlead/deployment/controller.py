@@ -18,8 +18,11 @@ TOKEN = PurePosixPath("/access")
 """Where its pod mounts the token."""
 LIVENESS = Liveness(CONTROLLER_PORT, "/live", period=5, timeout=5, failures=3, startup=60)
 ADMISSION = "admissionregistration.k8s.io/v1"
-MEMORY = {CONTROLLER: 256, ACCESS_ENDS: 160}
-"""The most MiB of memory of each container. Tests keep to them (test_access_memory.py)."""
+MEMORY = {CONTROLLER: 512, ACCESS_ENDS: 160}
+"""The most MiB of memory of each container. Tests keep to them (test_access_memory.py). The
+controller takes 90, and twice CHECKED while it checks policies."""
+CHECKED = 192
+"""The most MiB of memory of a program that checks policies."""
 
 _APPS, _RBAC, _NETWORK = "apps/v1", "rbac.authorization.k8s.io/v1", "networking.k8s.io/v1"
 _KEEPER, _SWITCHES = "fairlead-keeper", "fairlead-switches"
@@ -49,9 +52,14 @@ FORMER = (
     ("coordination.k8s.io/v1", "Lease", ACCESS, NAMESPACE),
     ("v1", "ServiceAccount", ACCESS, NAMESPACE),
     ("v1", "ServiceAccount", _KEEPER, NAMESPACE),
+    (ADMISSION, "ValidatingWebhookConfiguration", "placement-policies.fairlead.dev", None),
+    *(
+        (ADMISSION, kind, "fairlead-placement-policies", None)
+        for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
+    ),
 )
-"""What versions deployed in which several processes did the controller's work; every deployment
-deletes them."""
+"""What versions deployed in which several processes did the controller's work, or in which Policies
+were PlacementPolicies; every deployment deletes them."""
 
 OFF, REQUESTER = "access/off.yaml.j2", "access/requester.yaml.j2"
 """The templates of the guard that stands where access was switched off, and of the policy that

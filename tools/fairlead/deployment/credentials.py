@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 from fairlead.common.digests import digest
-from fairlead.deployment.names import NAMESPACE, OPA
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, OPA
 from fairlead.pki import certificates
 from fairlead.policy.bundles import ScopedTokens
 
@@ -18,8 +18,13 @@ VALID = timedelta(days=90)
 
 
 _NAME = f"{OPA}.{NAMESPACE}"
-SERVICE_NAMES = (OPA, _NAME, f"{_NAME}.svc", f"{_NAME}.svc.cluster.local", "localhost")
-"""The names by which OPA's Service is reached; API servers use the third one."""
+SERVICE_NAMES = (
+    *(OPA, _NAME, f"{_NAME}.svc", f"{_NAME}.svc.cluster.local", "localhost"),
+    f"{CONTROLLER}.{NAMESPACE}.svc",
+)
+"""The names by which OPA's Service is reached, of which API servers use the third one, and the one
+by which they reach the controller's.
+"""
 LOOPBACK = ("127.0.0.1", "::1")
 TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
 SCOPED_KEYS = ("token", "previous")
@@ -72,6 +77,13 @@ class Tls:
     def remaining(self) -> timedelta:
         """How long the certificate and its CA are still valid; negative after the end of either."""
         return min(map(certificates.not_after, (self.certificate, self.issuer))) - datetime.now(UTC)
+
+    def is_due(self, before: timedelta) -> bool:
+        """Whether it has to be renewed: its end is no further away than that, or it is of a former
+        version and has not all names.
+        """
+        missing = set(SERVICE_NAMES) - certificates.names(self.certificate)
+        return self.remaining <= before or bool(missing)
 
 
 @dataclass(frozen=True)

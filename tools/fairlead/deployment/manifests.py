@@ -66,6 +66,7 @@ def render_objects(
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
+    controller_url: str | None = None,
     sidecar: Sidecar = sidecars.SYNC,
 ) -> list[dict[str, Any]]:
     """All objects, in the order in which to apply them; see `render_files` for the arguments."""
@@ -73,6 +74,7 @@ def render_objects(
         policies,
         credentials,
         webhook_url=webhook_url,
+        controller_url=controller_url,
         sidecar=sidecar,
     )
     return [manifest for objects in files.values() for manifest in objects]
@@ -105,6 +107,7 @@ def render_files(
     credentials: Credentials,
     *,
     webhook_url: str | None = None,
+    controller_url: str | None = None,
     sidecar: Sidecar = sidecars.SYNC,
     templates: Collection[str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
@@ -113,6 +116,7 @@ def render_files(
     Args:
         webhook_url: where the API server calls OPA, instead of its Service. OPA runs beside the
             cluster then: its nodes are simulated, and a pod of OPA would only seem to run.
+        controller_url: the same of the controller.
         sidecar: what keeps each OPA current.
         templates: those to render; None for all.
     """
@@ -141,6 +145,7 @@ def render_files(
             "url": webhook_url,
             "ca": credentials.ca if renews else None,
         },
+        "controller_url": controller_url,
         "controller_arguments": controller.arguments(
             settings,
             f"0.0.0.0:{containers.CONTROLLER_PORT}",
@@ -167,7 +172,6 @@ def render_files(
             containers.MOUNTED,
             f":{containers.OPA_PORT}",
             opa,
-            sidecar=look_up if settings.placement_policies else None,
             decision_logs=sidecar.decision_logs(containers.MOUNTED, settings, look_up),
         ),
         "opa_environment": [

@@ -48,7 +48,6 @@ GUARDS = (
     "fairlead-pool-label",
     "fairlead-exempt",
     "fairlead-node-labels",
-    "fairlead-placement-policies",
     "fairlead-access",
     "fairlead-access-accounts",
     "fairlead-access-advice",
@@ -95,21 +94,13 @@ CEL_ENGINE = "cel"
 OBJECTS = "objects.yaml"
 """The key of that ConfigMap with the objects by which such an engine enforces the policies."""
 PARAMETERS_GROUP = own_kinds.GROUP
-"""The API group of the parameters of admission policies, and of PlacementPolicies."""
-PLACEMENT_POLICIES = ("placementpolicies", "PlacementPolicy", "v1")
-"""The resource, kind and version of policies that are objects of the API; the group is
-PARAMETERS_GROUP."""
-POLICY_OBJECTS = "placement_policies"
-"""How OPA's ids of PlacementPolicies begin. No namespace can have this name, because of the
-underscore, so no ConfigMap has such an id."""
-POLICY_REVIEWS = "/placement-policies"
-"""The path at which OPA's plugin (front.go) and the sidecar answer reviews of PlacementPolicies."""
+"""The API group of the parameters of admission policies."""
 OPA_PROGRAM = "/usr/local/bin/fairlead-opa"
-"""The program in Fairlead's image that compiles them (integration/image/Dockerfile)."""
-POLICY_WEBHOOK = "placement-policies.fairlead.dev"
-"""The webhook that asks there, and its configuration."""
-LONGEST_REGO = own_kinds.LONGEST_REGO
-"""The most characters of the Rego of a PlacementPolicy."""
+"""OPA with the plugin, in Fairlead's image (integration/image/Dockerfile)."""
+OBJECTS_WEBHOOK = "objects.fairlead.dev"
+"""The webhook that asks the controller about Fairlead and Policies, and its configuration."""
+OBJECT_REVIEWS = "/objects"
+"""The path at which the controller answers it."""
 BUNDLES_ANNOTATION = "fairlead.dev/bundles"
 """The annotation of OPA's Deployment with the URL of the signed bundles that its OPAs follow; none
 if a sidecar loads their policies."""

@@ -126,7 +126,7 @@ def load(path: Path, policy: Certificates = DEFAULT, *, renew: bool = False) -> 
             path, f"holds no token and certificate that can be used ({error}): {_WAY_OUT}"
         ) from error
     news = None
-    if renew or credentials.remaining <= policy.renewal:
+    if renew or credentials.tls.is_due(policy.renewal):
         fresh = Credentials.fresh(valid=policy.valid)
         token = fresh.token if renew else credentials.token
         if renew:

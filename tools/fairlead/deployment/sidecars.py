@@ -118,7 +118,6 @@ class Sync(Sidecar):
                 if settings.max_staleness
                 else []
             ),
-            *([flags.PLACEMENT_POLICIES] if settings.placement_policies else []),
             *(
                 [flags.LOG_DECISIONS]
                 if settings.decision_logs.console and not settings.decision_logs.service
@@ -162,11 +161,6 @@ class KubeMgmt(Sidecar):
         """See Sidecar.problems."""
         if settings.max_staleness is not None:
             yield "maxStaleness: kube-mgmt confirms no data: use --sidecar sync, or leave it out"
-        if settings.placement_policies:
-            yield (
-                "placementPolicies: kube-mgmt loads no PlacementPolicies: use --sidecar sync, or "
-                "leave it out"
-            )
 
     def command(self) -> list[str]:
         if variable := os.environ.get("FAIRLEAD_KUBE_MGMT"):
@@ -218,7 +212,6 @@ class Serve(Sidecar):
         """See Sidecar.problems."""
         for key, value in (
             ("maxStaleness", settings.max_staleness),
-            ("placementPolicies", settings.placement_policies),
             ("replicate", settings.replicate),
             ("decisionLogs.service", settings.decision_logs.service),
             ("decisionLogs.sample", settings.decision_logs.sample != 1),

@@ -125,7 +125,7 @@ class Keeper:
         )
 
     def _due(self, secret: Secret) -> bool:
-        return secret.tls is None or secret.tls.remaining <= self._before
+        return secret.tls is None or secret.tls.is_due(self._before)
 
     def _renew(self) -> None:
         secret = self._deployed.secret()  # read again: now nobody else changes it

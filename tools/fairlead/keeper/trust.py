@@ -26,7 +26,7 @@ WEBHOOKS = tuple(
     for kind, name in (
         ("mutating", names.WEBHOOKS),
         ("validating", names.WEBHOOKS),
-        ("validating", names.POLICY_WEBHOOK),
+        ("validating", names.OBJECTS_WEBHOOK),
     )
 )
 _SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{TLS_SECRET}"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import resource
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +40,29 @@ _MISTAKE = re.compile(
 _WITHIN = 600
 """Seconds within which `opa` must end. The tests of all policies take ten, and a hundred on a
 machine with five times the work that it can do."""
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """The end of all programs (time.monotonic), and the most MiB of memory of each."""
+
+    end: float
+    memory: int
+
+
+_LIMITS: ContextVar[_Limits | None] = ContextVar("limits", default=None)
+
+
+@contextmanager
+def limits(*, seconds: float, memory: int) -> Iterator[None]:
+    """Has every `opa` of the block end after so many seconds of the block, and use at most so many
+    MiB: not everybody who sends a policy is trusted.
+    """
+    token = _LIMITS.set(_Limits(time.monotonic() + seconds, memory))
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
 
 
 @dataclass(frozen=True)
@@ -229,23 +257,46 @@ def run(
     or cannot be started.
     """
     program = toolchain.ensure(["opa"], progress)["opa"]
+    variables, within, limited = environment(), float(_WITHIN), _LIMITS.get()
+    if limited:
+        within = max(0.1, limited.end - time.monotonic())
+        variables |= {"GOMEMLIMIT": f"{limited.memory * 3 // 4}MiB", "GOMAXPROCS": "1"}
     try:
-        return subprocess.run(
+        with subprocess.Popen(
             [program, *arguments],
             cwd=folder,
-            env=environment(),
-            capture_output=True,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=_WITHIN,
-            check=False,
-        )
+        ) as process:
+            if limited:
+                _limit_memory(process.pid, limited.memory)
+            try:
+                printed, errors = process.communicate(timeout=within)
+            except BaseException:
+                process.kill()
+                raise
+        if limited and ("out of memory" in errors or "cannot allocate" in errors):
+            raise FairleadError(f"opa {arguments[0]} needs more than {limited.memory} MiB")
+        return subprocess.CompletedProcess(process.args, process.returncode, printed, errors)
     except subprocess.TimeoutExpired as error:
-        raise FairleadError(f"opa {arguments[0]} did not end within {_WITHIN} s") from error
+        raise FairleadError(f"opa {arguments[0]} did not end within {within:.0f} s") from error
     except OSError as error:
         raise FairleadError(
             f"{program} cannot be started ({error.strerror}): is it built for this "
             "machine's processor?"
         ) from error
+
+
+def _limit_memory(pid: int, memory: int) -> None:
+    """Limit the memory (MiB) of a process that has just started."""
+    size = memory * 1024 * 1024
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        if sys.platform == "linux":
+            # Not the address space, of which Go reserves much more than it uses.
+            resource.prlimit(pid, resource.RLIMIT_DATA, (size, size))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ INNER_PORT = 8181
 """The port at which OPA itself serves its API, on loopback, to the sidecar."""
 SYNC_PORT = 8444
 CONTROLLER_PORT = 8445
-"""The port at which `fairlead controller` serves its health."""
+"""The port at which `fairlead controller` serves its health, and answers reviews of objects."""
 DRAIN = 95
 """Seconds for which a pod still answers after it was told to end.
 
@@ -89,20 +89,16 @@ def opa_arguments(
     address: str,
     inner_address: str,
     *,
-    sidecar: str | None = None,
     decision_logs: Sequence[str] = (),
 ) -> list[str]:
     """The arguments of `fairlead-opa`, which answers everyone at `address` and its sidecar at
-    `inner_address`; reviews of PlacementPolicies by `sidecar`, if there is one (all host:port).
-
-    `decision_logs` are the arguments of its decision logs.
+    `inner_address` (both host:port). `decision_logs` are the arguments of its decision logs.
     """
     plugin = {
         "listen": address,
         "tls_cert_file": files.tls / "tls.crt",
         "tls_private_key_file": files.tls / "tls.key",
         "largest_review": LARGEST_REVIEW,
-        **({"sidecar_url": f"https://{sidecar}", "sidecar_ca_file": files.ca} if sidecar else {}),
     }
     return [
         "run",

@@ -19,7 +19,6 @@ from fairlead.deployment.names import (
     NAMESPACE,
     OPA_ENGINE,
     POLICIES,
-    POLICY_OBJECTS,
     PYTHON_ENGINE,
     TLS_SECRET,
     TOKEN_SECRET,
@@ -120,8 +119,7 @@ def served(opa: OpaServer, token: str | None) -> Served:
         return Served(opa, False, None, error=str(error))
     finally:
         api.close()
-    sources = (f"{NAMESPACE}/", f"{POLICY_OBJECTS}/")
-    modules = {id_: text for id_, text in policies.items() if id_.startswith(sources)}
+    modules = {id_: text for id_, text in policies.items() if id_.startswith(f"{NAMESPACE}/")}
     return Served(opa, ready, revision, *confirmed, modules=modules)
 
 
@@ -135,7 +133,7 @@ def _of_bundle(api: OpaApi) -> str | None:
 
 def _of_python(server: OpaServer) -> Served:
     try:
-        report = _fetched(server, "/health/ready")
+        report = fetched(server, "/health/ready")
         ready, trouble = report["status"] == "ok", str(report["status"])
         return Served(
             server,
@@ -162,7 +160,7 @@ def health(server: Server) -> dict[str, Any]:
     """The server's own health report, healthy or not. Raises FairleadError if it cannot be
     reached.
     """
-    return _fetched(server, "/health")
+    return fetched(server, "/health")
 
 
 def report(server: Server, *further: str) -> dict[str, Any]:
@@ -185,14 +183,14 @@ def report(server: Server, *further: str) -> dict[str, Any]:
     }
 
 
-def _fetched(server: Server, path: str) -> dict[str, Any]:
+def fetched(server: Server, path: str, token: str | None = None) -> dict[str, Any]:
     """The JSON object at a path of a server, whatever the status. Raises FairleadError."""
-    url = server.url + path
+    url, headers = server.url + path, {"Authorization": f"Bearer {token}"} if token else {}
     with requests.Session() as session:
         session.trust_env = False  # REQUESTS_CA_BUNDLE would override `verify`
         if server.hostname is not None:
             session.mount("https://", NamedHost(server.hostname))
         try:
-            return dict(session.get(url, verify=str(server.ca), timeout=5).json())
+            return dict(session.get(url, headers=headers, verify=str(server.ca), timeout=5).json())
         except (requests.RequestException, ValueError, TypeError, OSError) as error:
             raise FairleadError(f"{url}: {error}") from error

@@ -110,6 +110,7 @@ def rendered(
         PolicySet.deployed(config_map.get("data") or {}, settings(config_map)),
         credentials,
         webhook_url=cluster.webhook_url(cluster.sidecar),
+        controller_url=cluster.controller_url(),
         sidecar=cluster.sidecar,
     )
     return [manifest for manifest in objects if manifest["kind"] in kinds]

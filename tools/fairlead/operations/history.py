@@ -26,6 +26,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.kube import clients, identity
 from fairlead.policy import bundles
+from fairlead.settings.models import FORMER
 
 KEPT = 10
 """The number of revisions whose policies are kept."""
@@ -199,7 +200,9 @@ def settings_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
         settings = json.loads(manifest["metadata"]["annotations"][SETTINGS_ANNOTATION])
     except (KeyError, TypeError, ValueError):
         return None
-    return settings if isinstance(settings, dict) else None
+    if not isinstance(settings, dict):
+        return None
+    return {key: value for key, value in settings.items() if key != FORMER}
 
 
 def _revisions(objects: clients.Objects) -> list[dict[str, Any]]:

@@ -135,6 +135,11 @@ def problems(objects: clients.Objects) -> list[str]:
     return list(_complaints(_every(objects)))
 
 
+def policies(objects: clients.Objects) -> list[dict[str, Any]]:
+    """The Policies; empty without a Fairlead, as they have no effect then. Raises FairleadError."""
+    return _every(objects)[1:]
+
+
 def _every(objects: clients.Objects) -> list[dict[str, Any]]:
     """The object Fairlead and all Policies; empty without the first."""
     fairlead = followed(objects)

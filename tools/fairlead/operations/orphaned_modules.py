@@ -18,8 +18,8 @@ from fairlead.policy.revision import PACKAGE, STAGED_KEY
 
 @dataclass(frozen=True)
 class Orphan:
-    """A module by its id in OPA (`<namespace>/<configmap>/<key>`, or that of a PlacementPolicy),
-    the pod or URL of that OPA, and the ids of the modules that use its package.
+    """A module by its id in OPA (`<namespace>/<configmap>/<key>`), the pod or URL of that OPA,
+    and the ids of the modules that use its package.
     """
 
     opa: str

@@ -157,15 +157,11 @@ def of_replication(lags: Iterable[tuple[Served, Lag | None]]) -> Iterator[str]:
 def of_policies(
     policies: Iterable[Mapping[str, Any]],
     data: Iterable[Mapping[str, Any]] = (),
-    placement_policies: Iterable[Mapping[str, Any]] = (),
 ) -> Iterator[str]:
-    """ConfigMaps whose policies or data OPA does not have, and PlacementPolicies; see
-    policy_status and policy_list.
-    """
+    """ConfigMaps whose policies or data OPA does not have; see policy_status."""
     for rows, title, state in (
         (policies, "policies of {}", "are not in force"),
         (data, "data of {}", "are not loaded"),
-        (placement_policies, "PlacementPolicy {}", "is not in force"),
     ):
         for row in rows:
             if row["status"] != "ok":

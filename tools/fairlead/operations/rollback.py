@@ -33,7 +33,6 @@ _BESIDE_POLICIES = frozenset(
         "failurePolicy",
         "images",
         "maxStaleness",
-        "placementPolicies",
         "poolAdmins",
         "replicas",
         "timeoutSeconds",

@@ -155,13 +155,13 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
 
 
 def if_due(cluster: Cluster, before: timedelta, *, progress: Progress) -> None:
-    """Replace the certificate if it lasts no longer than `before`. Raises as `certificate`."""
+    """Replace the certificate if it is due; see Tls.is_due. Raises as `certificate`."""
     credentials = deployed_state.credentials(cluster.objects())
-    if credentials is None or credentials.remaining > before:
+    if credentials is None or not credentials.tls.is_due(before):
         return
     with alone(cluster) as deployed:
         secret = deployed.secret()  # checked again: a controller may have done it meanwhile
-        if secret and secret.tls and secret.tls.remaining <= before:
+        if secret and secret.tls and secret.tls.is_due(before):
             _replace(cluster, deployed, progress)
 
 

@@ -104,6 +104,16 @@ def not_after(cert_pem: bytes) -> datetime:
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc
 
 
+def names(cert_pem: bytes) -> set[str]:
+    """The DNS names of the certificate. Raises ValueError if it cannot be read."""
+    extensions = x509.load_pem_x509_certificate(cert_pem).extensions
+    try:
+        alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return set(alternatives.get_values_for_type(x509.DNSName))
+
+
 def issuer(cert_pem: bytes, cas: bytes) -> bytes:
     """The CA (PEM) in `cas` that issued the certificate. Raises ValueError if none did."""
     certificate = x509.load_pem_x509_certificate(cert_pem)

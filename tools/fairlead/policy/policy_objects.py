@@ -43,6 +43,8 @@ _ELSEWHERE = ("policies",)
 _PLACE = re.compile(
     rf"(?:{re.escape(str(_ROOT))}|{re.escape(_ROOT.name)})/(\w+)/([\w.-]+)(?::(\d+))?"
 )
+_SUMMARY = re.compile(r"^opa \w+: 1 error occurred: ")
+"""What OPA writes before the only mistake."""
 _INSTANCE = re.compile(rf"{FAIRLEAD}: intents\.([-\w]+)\.(.*)")
 _OF_SETTINGS = f"{FAIRLEAD}: "
 Key = tuple[str, str]
@@ -184,7 +186,7 @@ class PolicyObjects:
         for line in text.splitlines():
             place, about = _PLACE.search(line), _INSTANCE.match(line)
             if place and (policy := by_package.get(place[1])):
-                fault = _PLACE.sub(partial(_field, policy), line)
+                fault = _PLACE.sub(partial(_field, policy), _SUMMARY.sub("", line))
                 faults.setdefault((POLICY, policy.name), []).append(fault)
             elif about and (policy := owners.get(about[1])):
                 field = "spec" if about[1] == policy.name else f"spec.instances.{about[1]}"

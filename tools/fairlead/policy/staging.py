@@ -1,10 +1,10 @@
 """Renames the packages of each revision, so that a push is atomic for the callers of OPA.
 
-OPA loads one module at a time. So a new revision is loaded beside the old one, under packages
-`r_<revision>.*` that nothing uses yet. Then main.rego, whose imports name these packages, is
-replaced, and so are the modules of services (see fairlead.settings.services). Each answer therefore
-comes from one revision as a whole. The sidecar loads new modules first, then changed ones, and
-removes old ones last.
+OPA's own API loads one module at a time, and kube-mgmt uses that. So a new revision is loaded
+beside the old one, under packages `r_<revision>.*` that nothing uses yet. Then main.rego, whose
+imports name these packages, is replaced, and so are the modules of services (see
+fairlead.settings.services). Each answer therefore comes from one revision as a whole. The sidecar
+loads new modules first, then changed ones, and removes old ones last.
 
 Modules in packages by which OPA protects itself, such as its authz policy, are refused here, and so
 are those that would hide data.

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
 _SILENT = Progress()
+_sound: deque[str] = deque(maxlen=16)
+"""The revisions that this process has found to be sound: a controller checks a change before it is
+stored, and when it brings it into force."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +128,12 @@ def require_sound(policies: PolicySet, progress: Progress = _SILENT) -> None:
     """
     progress.update("policies", "checking")
     examples = policies.with_examples()
+    if examples.revision in _sound:
+        return
     with of(examples) as workspace, workspace.naming():
         contract.require_of_users(examples, progress)
         cli.check(workspace.policies, workspace.schemas, progress)
+    _sound.append(examples.revision)
 
 
 def crds(folder: Path) -> list[yaml_files.Document]:

@@ -37,6 +37,9 @@ NODE_LABELS = {
     "node-restriction": "node-restriction.kubernetes.io/agentpool",
 }
 
+FORMER = "placementPolicies"
+"""A setting of former versions."""
+
 Mode = Literal["deny", "warn"]
 EVERY = "*"
 """In `enforcement`, this stands for every intent that is not named."""
@@ -264,8 +267,6 @@ class Settings(Strict):
     """Whether OPA also answers on which clusters a workload runs."""
     access: Access | None = None
     """Whether OPA also decides on transient role bindings; None if not."""
-    placement_policies: bool = False
-    """Whether OPA also gets the Rego of PlacementPolicies, which are objects of the API."""
     default_pool: PoolName | None = None
     pools: dict[PoolName, Pool] = {}
     contact: str | None = None
@@ -282,6 +283,21 @@ class Settings(Strict):
     api_server_networks: list[Network] | None = Field(None, min_length=1)
     """The networks that may call OPA, if the cluster enforces NetworkPolicies; None for all."""
     certificates: Certificates = Certificates()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_this_version(cls, value: object) -> object:
+        if isinstance(value, dict) and FORMER in value:
+            raise Mistakes(
+                [
+                    Mistake(
+                        (FORMER,),
+                        f"{FORMER} is gone: leave it out, and apply each PlacementPolicy as a "
+                        "Policy (docs/objects.md)",
+                    )
+                ]
+            )
+        return value
 
     @field_validator("node_label", mode="before")
     @classmethod
@@ -434,14 +450,11 @@ class Settings(Strict):
 
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        what is switched on by a setting of its own (services, `placementPolicies`,
-        `decisionLogs.sample`) only if it is on, so that other deployments stay as earlier versions
-        made them.
+        what is switched on by a setting of its own (services, `decisionLogs.sample`) only if it is
+        on, so that other deployments stay as earlier versions made them.
         """
         services = self.services()
         off = {service.setting for service in SERVICES if service not in services}
-        if not self.placement_policies:
-            off.add("placementPolicies")
         left_out = {"policies", *off}
         document = self.document()
         if self.decision_logs.sample == 1:

@@ -3,11 +3,8 @@ namespaces and objects.
 
 watches.py follows the API server and updates the desired state (desired.py). plans.py and stores.py
 compute what OPA lacks, reconcile.py sends it, and statuses.py writes the result into the
-ConfigMaps' annotations. placement_policies.py reads PlacementPolicies, which are loaded in the same
-way. claims.py decides which of them has a package, placement_policy_reviews.py answers API servers
-whether one may be stored, and placement_policy_status.py words their status. server.py answers
-/health, /metrics and lookups within the limits of connection_limits.py. decision_uploads.py logs
-the decisions that OPA uploads, decision_batches.py parses them, and last_decisions.py keeps the
-last one of each PlacementPolicy. sidecar.py starts all of it, and hung_threads.py tells which of
-its threads make no progress.
+ConfigMaps' annotations. server.py answers /health, /metrics and lookups within the limits of
+connection_limits.py. decision_uploads.py logs the decisions that OPA uploads, and
+decision_batches.py parses them. sidecar.py starts all of it, and hung_threads.py tells which of its
+threads make no progress.
 """

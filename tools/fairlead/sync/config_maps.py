@@ -1,4 +1,4 @@
-"""What the sidecar keeps of a ConfigMap with policies or data, or of a PlacementPolicy."""
+"""What the sidecar keeps of a ConfigMap with policies or data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fairlead.policy.revision import fingerprint
 from fairlead.sync import policy_problems
 from fairlead.sync.policy_problems import Problem
 
-Kind = Literal["policies", "data", "namespaces", "objects", "placement"]
+Kind = Literal["policies", "data", "namespaces", "objects"]
 Owner = tuple[str, str]
-"""The namespace and name of a ConfigMap, or POLICY_OBJECTS and the name of a PlacementPolicy."""
+"""The namespace and name of a ConfigMap."""
 Item = tuple[Literal["policy", "document"], str]
 """What OPA holds of a ConfigMap's key, by <namespace>/<configmap>/<key>."""
 Annotations = dict[str, str | None]
@@ -21,42 +21,21 @@ Annotations = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """The package that a PlacementPolicy claims, by its parts, and the names of others that claim
-    it, too. `shared` has the package that both claim for each of these that claims only a part.
-    """
-
-    path: tuple[str, ...] = ()
-    rivals: tuple[str, ...] = ()
-    shared: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def package(self) -> str:
-        """The package as people write it; empty if the Rego names none."""
-        return ".".join(self.path)
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """The problems of a ConfigMap whose data have this fingerprint; an empty tuple if it is
-    fine. `claim` is that of a PlacementPolicy, and `decided` its last decision, as JSON; empty if
-    none is known.
+    fine.
     """
 
     fingerprint: str
     problems: tuple[Problem, ...]
-    claim: Claim = Claim()
-    decided: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigMap:
-    """The parts of a labelled ConfigMap that the sidecar needs, or those of a PlacementPolicy,
-    which it loads in the same way.
+    """The parts of a labelled ConfigMap that the sidecar needs.
 
     `fingerprint` identifies its data (see fairlead.policy.revision), so that a status says which
-    content it is about. `annotations` are those with a status. `created` (RFC 3339), `generation`
-    and `claim` are of PlacementPolicies alone.
+    content it is about. `annotations` are those with a status.
     """
 
     owner: Owner
@@ -66,9 +45,6 @@ class ConfigMap:
     fingerprint: str
     resource_version: str = field(compare=False)
     annotations: Mapping[str, str] = field(compare=False)
-    created: str = ""
-    generation: int = field(default=0, compare=False)
-    claim: Claim = Claim()
 
     def item(self, key: str) -> Item:
         """The item that OPA holds for `key`."""

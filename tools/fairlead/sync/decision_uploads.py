@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
 
+from fairlead.common import texts
 from fairlead.opa import decision_entries
 from fairlead.sync import decision_batches
-from fairlead.sync.last_decisions import LastDecisions
 from fairlead.sync.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -52,16 +52,15 @@ class Decisions:
         metrics: Metrics,
         write: Callable[[str], None] | None,
         clock: Callable[[], float] = time.monotonic,
-        last: LastDecisions | None = None,
     ) -> None:
-        """`last` gets the decisions of PlacementPolicies, which are neither counted nor written."""
         self._metrics = metrics
         self._write = write
-        self._last = last or LastDecisions()
         self._lock = Lock()
         self._clock = clock
         self._budgets = {kind: _Budget(*sizes, clock()) for kind, sizes in BUDGETS.items()}
         self._unwritten: Counter[str] = Counter()
+        self._counts: dict[str, Counter[str]] = {}
+        self._last: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self._warned_at = clock() - _PAUSE
 
     def take(self, batch: bytes) -> None:
@@ -76,15 +75,28 @@ class Decisions:
                 self._take(decision)
             self._warn()
 
+    def by_intent(self) -> dict[str, dict[str, Any]]:
+        """What the policies of each intent decided since the start: {"counts": {outcome: number},
+        "last": {time, outcome, kind, namespace, name}}, the last one without what is not known.
+        """
+        with self._lock:
+            counts = {intent: dict(counted) for intent, counted in self._counts.items()}
+            last = dict(self._last)
+        return {
+            intent: {"counts": counts[intent], "last": _shown(*decision)}
+            for intent, decision in last.items()
+            if intent
+        }
+
     def _take(self, decision: decision_batches.Decision) -> None:
         if decision.text is None or decision.entry is None:
             self._omit("unread")
             return
-        if self._last.note(decision.entry):
-            return
         pairs = list(decision_entries.outcomes(decision.entry))
         for intent, outcome in pairs:
             self._metrics.decisions.labels(intent, outcome).inc()
+            self._counts.setdefault(intent, Counter())[outcome] += 1
+            self._last[intent] = outcome, decision.entry
         if self._write:
             line = _line(decision.text, decision.entry)
             kind = _kind(pairs)
@@ -136,6 +148,17 @@ def _kind(pairs: list[tuple[str, str]]) -> str:
         if any(intent and outcome in ("denied", "warned") for intent, outcome in pairs)
         else "admitted"
     )
+
+
+def _shown(outcome: str, entry: Mapping[str, Any]) -> dict[str, str]:
+    request = decision_entries.request(entry)
+    kind = decision_entries.mapping(request.get("kind")).get("kind")
+    subject = {"kind": kind, "namespace": request.get("namespace"), "name": request.get("name")}
+    return {
+        "time": texts.time(decision_entries.time(entry)),
+        "outcome": outcome,
+        **{key: str(value) for key, value in subject.items() if value},
+    }
 
 
 def _line(text: str, entry: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event, RLock
 from typing import Any
 
@@ -13,7 +13,7 @@ from fairlead.common import texts
 from fairlead.deployment.names import DATA_LABEL
 from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
-from fairlead.sync import config_maps, placement_policies, stores
+from fairlead.sync import config_maps, stores
 from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner
 from fairlead.sync.room import ALL, Room
 from fairlead.sync.stores import Store
@@ -30,8 +30,8 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one watch follows: namespaces, the objects of a resource, the ConfigMaps with policies
-    or with data, or PlacementPolicies.
+    """What one watch follows: namespaces, the objects of a resource, or the ConfigMaps with
+    policies or with data.
 
     `namespace` is the namespace of the ConfigMaps, None for all namespaces.
     """
@@ -43,13 +43,11 @@ class Source:
     def __str__(self) -> str:
         if self.store:
             return str(self.resource or self.kind)
-        if self.kind == "placement":
-            return "placementpolicies"
         return f"{self.kind} in {self.namespace or 'all namespaces'}"
 
     @property
     def store(self) -> str | None:
-        """The store that it fills; None if it follows ConfigMaps or PlacementPolicies."""
+        """The store that it fills; None if it follows ConfigMaps."""
         if self.resource:
             return self.resource.name
         return NAMESPACES if self.kind == "namespaces" else None
@@ -60,7 +58,7 @@ class Snapshot:
     """What OPA should hold at one moment.
 
     `broken` are items whose new content cannot be sent; OPA keeps the content that it has.
-    `unlisted` are the kinds of policies and data that have not been listed yet. A store is None
+    `unlisted` says what has not been listed yet of policies and data. A store is None
     until it has been listed. The next snapshot has the same object if nothing in it changed.
     """
 
@@ -79,14 +77,6 @@ class Snapshot:
     def unknown(self) -> list[str]:
         """The stores that have not been listed yet."""
         return [name for name, objects in self.stores.items() if objects is None]
-
-
-def snapshot(config_maps: Iterable[ConfigMap], *, unlisted: Iterable[str] = ()) -> Snapshot:
-    """What OPA should hold of these, without stores."""
-    listing = tuple(config_maps)
-    texts = {policy.item(key): text for policy in listing for key, text in policy.texts.items()}
-    broken = frozenset(policy.item(key) for policy in listing for key in policy.problems)
-    return Snapshot(texts, broken, {}, tuple(unlisted), listing)
 
 
 class Desired:
@@ -234,6 +224,8 @@ class Desired:
     def take(self) -> Snapshot:
         """The current desired state. All changes so far count as taken."""
         by_name: dict[str, Store | None] = {}
+        config_maps: list[ConfigMap] = []
+        unlisted: tuple[str, ...] = ()
         with self._lock:
             self._changed_at = None
             self.changed.clear()
@@ -244,22 +236,17 @@ class Desired:
                     by_name[source.store] = self._stores.get(source)
                     if source.store == NAMESPACES:
                         self._taken = self._stores.get(source, {})
-            return replace(self.policies(), stores=by_name)
-
-    def policies(self) -> Snapshot:
-        """The policies and data at this moment, without stores. Nothing counts as taken."""
-        config_maps: list[ConfigMap] = []
-        unlisted: set[str] = set()
-        with self._lock:
-            for source, entries in self._listed.items():
-                if source.store:
-                    continue
-                if entries is None:
-                    kind = "PlacementPolicies" if source.kind == "placement" else "ConfigMaps"
-                    unlisted.add(kind)
+                elif entries is None:
+                    unlisted = ("ConfigMaps",)
                 else:
                     config_maps.extend(entries.values())
-        return snapshot(config_maps, unlisted=sorted(unlisted))
+        return Snapshot(
+            {each.item(key): text for each in config_maps for key, text in each.texts.items()},
+            frozenset(each.item(key) for each in config_maps for key in each.problems),
+            by_name,
+            unlisted,
+            tuple(config_maps),
+        )
 
     def _overtaken(self, source: Source, value: Mapping[str, Any]) -> bool:
         """Whether this event is older than the last live lookup of its namespace.
@@ -297,9 +284,6 @@ class Desired:
             return ("", name), stores.canonical(
                 self.thin(name, metadata.get("labels"), metadata.get("annotations"))
             )
-        if source.kind == "placement":
-            policy = placement_policies.read(value)
-            return policy.owner, policy
         owner = (metadata["namespace"], name)
         # A ConfigMap with the label of policies and that of data holds data, as in kube-mgmt.
         label, data_value = DATA_LABEL

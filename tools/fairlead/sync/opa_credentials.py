@@ -3,6 +3,7 @@ for a while, or vanish."""
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,11 @@ class OpaCredentials:
             "token": digest(token.encode()) if token else None,
             "ca": digest(cas) if cas else None,
         }
+
+    def accepts(self, token: str) -> bool:
+        """Whether this is the token in use."""
+        used = self._used[0]
+        return bool(used) and hmac.compare_digest(token.encode(), str(used).encode())
 
     def client(self) -> OpaApi:
         """The client to use now. It stays the same until a file changes.

@@ -4,7 +4,7 @@ rejected. Nothing here sends."""
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fairlead.policy.revision import STAGE, switches
@@ -60,17 +60,6 @@ class Served:
     policies: dict[str, str] = field(default_factory=dict)
     documents: dict[str, str] = field(default_factory=dict)
     stores: dict[str, Store | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class InForce:
-    """The policies that OPA held after a cycle, by their ids, and what it had accepted last and
-    rejected.
-    """
-
-    policies: Mapping[str, str]
-    accepted: Mapping[Item, str]
-    rejected: frozenset[tuple[Item, str | None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,6 @@ OWNED = (
     "rules of the package system are what OPA decides by, and come from the ConfigMap {} "
     "alone: move them there"
 )
-CLAIMED = "package_claimed"
-"""The code of the problem that another policy has the package."""
 HIDING = "rules at data.{} would hide what is replicated there: choose another package"
 OF_DATA = "package {0} would hide the data that Fairlead reads at data.{0}: choose another package"
 _AS_JSON = "data has to be JSON, whatever the key ends with"
@@ -42,9 +40,6 @@ CHECKED = 200_000
 took more than 30 s."""
 
 _PACKAGE = re.compile(r"(?:[\s\ufeff]|#[^\n]*+)*+package(?:\s|#[^\n]*+)++(\w+)")
-_PLAIN_PACKAGE = re.compile(
-    r"(?:[\s\ufeff]|#[^\n]*+)*+package[ \t]+(\w+(?:\.\w+)*+)[ \t]*+(?=\r?\n|#|\Z)(?!\s*[.\[])"
-)
 _NAMES = "|".join(OPAS_OWN)
 _OWN_PACKAGE = re.compile(
     rf"^[ \t]*package\s+system\s*(?:\.\s*({_NAMES})\b|\[\s*[\"`]({_NAMES})[\"`]\s*\])", re.MULTILINE
@@ -75,19 +70,6 @@ def of_policy(id_: str, text: str) -> Problem | None:
             text.count("\n", 0, match.start()) + 1,
         )
     return None
-
-
-def plain_package(text: str) -> tuple[str, ...] | None:
-    """The package of a policy, if it is spelt in the usual way; OPA knows the others."""
-    match = _PLAIN_PACKAGE.match(text)
-    return tuple(match[1].split(".")) if match else None
-
-
-def claimed(id_: str, text: str, package: str, owner: str) -> Problem:
-    """The problem of a policy whose package belongs to `owner`."""
-    match = _PACKAGE.match(text)
-    message = f"package {package} belongs to {owner}, which stays in force: choose another package"
-    return problem(CLAIMED, message, id_, _row(text, match.start(1)) if match else None)
 
 
 def of_package(

@@ -18,7 +18,7 @@ from fairlead.deployment.names import CONFIRMED
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import Rejected, describe
-from fairlead.sync import claims, loops, plans, policy_problems, refusals, stores
+from fairlead.sync import loops, plans, policy_problems, refusals, stores
 from fairlead.sync.config_maps import ConfigMap, Item, Owner, Verdict
 from fairlead.sync.desired import NAMESPACES, Desired, Snapshot
 from fairlead.sync.metrics import Metrics
@@ -81,9 +81,6 @@ class Reconciler:
         self.confirmed: int | None = None
         """The time up to which OPA is known to hold the state of the cluster, in nanoseconds since
         the epoch."""
-        self.in_force: plans.InForce | None = None
-        """What OPA held after the last cycle in which everything was known; None before the
-        first."""
         self._known = confirmed
         self._max_staleness = max_staleness
         self._desired = desired
@@ -97,8 +94,6 @@ class Reconciler:
         self._system = system
         self._instance = secrets.token_hex(8)
         self._memory = plans.Memory()
-        self._claims = claims.Claims()
-        self._packages: list[str] = []
         self._served = plans.Served()
         self._written: dict[str, Any] | None = None
         self._verdicts: dict[Owner, Verdict] = {}
@@ -121,10 +116,6 @@ class Reconciler:
         desired = self._desired.take()
         self._look(opa, desired)
         self._memory.adopt(desired, self._served)
-        desired = self._claims.settle(desired, self._memory.accepted, opa.package)
-        self._packages = sorted(
-            {"/".join(policy.claim.path) for policy in desired.config_maps} - {""}
-        )
         unwritable = self._apply(opa, desired)
         # If nothing changes, the next snapshot has the same objects, and comparing them is free.
         replicated = {
@@ -138,12 +129,6 @@ class Reconciler:
         self._note_owned(opa)
         self.looked = time.monotonic()
         self._settle(desired, unwritable)
-        if desired.complete and not desired.unknown:
-            self.in_force = plans.InForce(
-                dict(self._served.policies),
-                dict(self._memory.accepted),
-                frozenset(self._memory.rejected),
-            )
         if confirmed is not None and self.trouble is None:
             self._confirm(opa, confirmed)
 
@@ -234,7 +219,7 @@ class Reconciler:
                 operation.item for operation in todo if isinstance(operation, plans.Put)
             }
             self._note_owned(opa)
-            for operation in todo:
+            for operation in self._at_once(opa, todo):
                 try:
                     self._do(opa, operation, desired)
                 except Rejected as error:
@@ -250,6 +235,41 @@ class Reconciler:
                     )
                     self._memory.reject(operation, reason, time.monotonic())
                     log.debug("OPA rejected %s", error)
+
+    def _at_once(self, opa: OpaApi, todo: Sequence[plans.Operation]) -> Sequence[plans.Operation]:
+        """Load or remove all policies in one request, if OPA takes them together. Returns the
+        operations that have to be carried out one by one, which shows what is wrong with which.
+        """
+        changes = [
+            operation
+            for operation in todo
+            if not isinstance(operation, plans.Replicate) and operation.item[0] == "policy"
+        ]
+        puts = [change for change in changes if isinstance(change, plans.Put)]
+        removed = [change.item[1] for change in changes if isinstance(change, plans.Remove)]
+        if len(changes) < 2 or any(self._refusal(opa, put) for put in puts):
+            return todo
+        if not opa.change_policies({put.item[1]: put.text for put in puts}, removed):
+            return todo
+        for change in changes:
+            self._note_change(change)
+        return [operation for operation in todo if operation not in changes]
+
+    def _refusal(self, opa: OpaApi, put: plans.Put) -> Problem | None:
+        return refusals.refusal(
+            opa, put.item, put.text, system=self._system, replicated=self.replicated
+        )
+
+    def _note_change(self, change: plans.Put | plans.Remove) -> None:
+        """Record that OPA has loaded or removed a policy."""
+        _, id_ = change.item
+        if isinstance(change, plans.Put):
+            self._served.policies[id_] = change.text
+            log.info("loaded policy %s", id_)
+        else:
+            self._served.policies.pop(id_, None)
+            log.info("removed policy %s", id_)
+        self._memory.accept(change)
 
     def _do(self, opa: OpaApi, operation: plans.Operation, desired: Snapshot) -> None:
         if isinstance(operation, plans.Replicate):
@@ -282,41 +302,34 @@ class Reconciler:
 
     def _put(self, opa: OpaApi, operation: plans.Put) -> None:
         kind, id_ = operation.item
-        if reason := refusals.refusal(
-            opa,
-            operation.item,
-            operation.text,
-            system=self._system,
-            replicated=self.replicated,
-        ):
+        if reason := self._refusal(opa, operation):
             raise Rejected(id_, reason)
         if kind == "policy":
             opa.put_policy(id_, operation.text)
-            self._served.policies[id_] = operation.text
-            self._memory.accept(operation)
-        else:
-            path = id_.split("/")
-            opa.put_json(path, operation.text)
-            fingerprint = _fingerprint(opa.document(path))
-            self._served.documents[id_] = fingerprint
-            self._memory.accept(operation, fingerprint)
-        log.info("loaded %s %s", kind, id_)
+            self._note_change(operation)
+            return
+        path = id_.split("/")
+        opa.put_json(path, operation.text)
+        fingerprint = _fingerprint(opa.document(path))
+        self._served.documents[id_] = fingerprint
+        self._memory.accept(operation, fingerprint)
+        log.info("loaded document %s", id_)
 
     def _remove(self, opa: OpaApi, operation: plans.Remove, desired: Snapshot) -> None:
         kind, id_ = operation.item
         if kind == "policy":
             opa.remove_policy(id_)
-            self._served.policies.pop(id_, None)
-        else:
-            path = id_.split("/")
-            last = not any(
-                neighbour[0] == kind and neighbour[1].startswith(f"{path[0]}/{path[1]}/")
-                for neighbour in (*desired.texts, *desired.broken)
-            )
-            opa.remove_document(path[:2] if last else path)
-            self._served.documents.pop(id_, None)
+            self._note_change(operation)
+            return
+        path = id_.split("/")
+        last = not any(
+            neighbour[0] == kind and neighbour[1].startswith(f"{path[0]}/{path[1]}/")
+            for neighbour in (*desired.texts, *desired.broken)
+        )
+        opa.remove_document(path[:2] if last else path)
+        self._served.documents.pop(id_, None)
         self._memory.accept(operation)
-        log.info("removed %s %s", kind, id_)
+        log.info("removed document %s", id_)
 
     def _note_owned(self, opa: OpaApi) -> None:
         """Update the marker. Call this before items are loaded and after items are removed, so that
@@ -325,7 +338,6 @@ class Reconciler:
         marker = {
             "instance": self._instance,
             "owned": [list(item) for item in sorted(self._memory.owned)],
-            "packages": dict.fromkeys(self._packages, True),  # for decision logs
         }
         if marker != self._written:
             opa.put_document([MARKER], marker)
@@ -348,9 +360,7 @@ class Reconciler:
             if problems is None:
                 pending.append("/".join(config_map.owner))
             else:
-                verdicts[config_map.owner] = Verdict(
-                    config_map.fingerprint, tuple(problems), config_map.claim
-                )
+                verdicts[config_map.owner] = Verdict(config_map.fingerprint, tuple(problems))
                 self._log(config_map, problems)
         self._report(verdicts)
         self._verdicts = verdicts

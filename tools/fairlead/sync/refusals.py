@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairlead.deployment.names import CONFIRMED, NAMESPACE, POLICY_OBJECTS
-from fairlead.opa.compiler import Parser
+from fairlead.opa.api import OpaApi
 from fairlead.policy import data_places
 from fairlead.sync import policy_problems
 from fairlead.sync.config_maps import Item
@@ -20,19 +19,15 @@ SYSTEM = "fairlead/fairlead-policies"
 
 
 def refusal(
-    opa: Parser, item: Item, text: str, *, system: str | None, replicated: Sequence[Sequence[str]]
+    opa: OpaApi, item: Item, text: str, *, system: str | None, replicated: Sequence[Sequence[str]]
 ) -> Problem | None:
     """Why a policy or document must not be loaded; None if it may. For the arguments see
-    policy_problems.of_package. PlacementPolicies never define the package system, nor anything
-    where ConfigMaps of data in Fairlead's namespace are.
+    policy_problems.of_package.
     """
     kind, id_ = item
     if kind == "document":
         return policy_problems.of_place(id_, replicated)
     replicated = [*replicated, data_places.PLACEMENT]
-    if id_.startswith(f"{POLICY_OBJECTS}/"):
-        system = system or SYSTEM
-        replicated = [*replicated, [NAMESPACE], [MARKER], [CONFIRMED]]
     problem = policy_problems.of_package(id_, text, system=system, replicated=replicated)
     if problem or not policy_problems.may_hide(text, replicated):
         return problem

@@ -1,5 +1,6 @@
-"""The sidecar's HTTPS server: /health, /live and /metrics for everyone, and /v1/namespaces/<name>
-and /logs for its OPA, and /placement-policies for the plugin of that OPA."""
+"""The HTTPS server of the sidecar and of the controller: /health, /live and /metrics for everyone,
+/v1/namespaces/<name> and /logs for the OPA beside a sidecar, /decisions for whoever has the token
+of OPA, and /objects for API servers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment.names import POLICY_REVIEWS
+from fairlead.deployment.names import OBJECT_REVIEWS
 from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.sync.connection_limits import Connection, Slots, loopback
 from fairlead.sync.decision_uploads import LARGEST, Decisions
@@ -36,7 +37,7 @@ OTHERS = 16
 EACH = 4
 """The most connections of one other address at a time."""
 
-_PATIENCE = 2.0  # seconds; less than clients have to send a request
+_PATIENCE = 8.0  # seconds that a review waits for the others; API servers wait for 15
 
 _LENGTH = re.compile(r"[0-9]{1,8}")
 _NAMESPACE = re.compile(r"/v1/namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)")
@@ -48,28 +49,29 @@ LookUp = Callable[[str], dict[str, Any] | None]
 @dataclass(frozen=True)
 class Upload:
     """What becomes of the body of a POST: `take` returns the answer, and raises ValueError if the
-    body has another form.
+    body has another form. `for_all` clients, or just for the OPA beside a sidecar.
 
     A body has at most `largest` bytes. They are taken one at a time; one that would have to wait
-    for longer than `wait` seconds is not read.
+    for longer than `wait` seconds is not taken.
     """
 
     take: Callable[[bytes], dict[str, Any]]
     largest: int
     wait: float = 0.0
+    for_all: bool = False
     lock: Lock = field(default_factory=Lock)
 
 
 class Server(ThreadingHTTPServer):
     """Serves the results of `health`, `live`, `metrics` and `look_up`, passes OPA's uploads to
-    `decisions`, and answers reviews of PlacementPolicies by `review`.
+    `decisions`, and answers reviews of Fairlead's objects by `review`.
 
     One thread calls `serve_forever`.
 
     `health` returns an object whose "healthy" decides between 200 and 503, and `live` one whose
     "live" does. `look_up` returns a namespace's name and labels, or None if there is no such
     namespace, and raises FairleadError if it cannot tell. If `look_up`, `decisions` or `review` is
-    None, its path answers 404.
+    None, its path answers 404. `accepts` says whether a token is that of OPA.
     """
 
     block_on_close = False
@@ -85,6 +87,7 @@ class Server(ThreadingHTTPServer):
         metrics: CollectorRegistry,
         look_up: LookUp | None = None,
         decisions: Decisions | None = None,
+        accepts: Callable[[str], bool] = lambda token: False,
         review: Callable[[bytes], dict[str, Any]] | None = None,
     ) -> None:
         """`endpoint` is host:port. Raises UsageError if the server cannot listen there."""
@@ -95,14 +98,15 @@ class Server(ThreadingHTTPServer):
         self.live = live
         self.metrics = metrics
         self.look_up = look_up
+        self.decisions = decisions
+        self.accepts = accepts
         self._certificate = certificate
         self.uploads: dict[str, Upload] = {}
-        """By path. One at a time is enough: OPA sends one after the other, as its plugin does."""
+        """By path. One at a time is enough: OPA sends one after the other, and reviews are rare."""
         if decisions:
             self.uploads["/logs"] = Upload(_logged(decisions), LARGEST)
         if review:
-            # The review before it may be one whose client has gone.
-            self.uploads[POLICY_REVIEWS] = Upload(review, LARGEST_REVIEW, wait=_PATIENCE)
+            self.uploads[OBJECT_REVIEWS] = Upload(review, LARGEST_REVIEW, _PATIENCE, for_all=True)
         self._slots = {True: Slots(LOOK_UPS, LOOK_UPS), False: Slots(OTHERS, EACH)}
         try:
             super().__init__((host, port), _Handler)
@@ -171,19 +175,19 @@ class _Handler(BaseHTTPRequestHandler):
                 "text/plain; version=0.0.4; charset=utf-8",
                 generate_latest(self.server.metrics),
             )
+        elif path == "/decisions" and self.server.decisions:
+            self._decisions(self.server.decisions)
         elif path.startswith("/v1/namespaces/") and self.server.look_up:
             self._namespace(self.server.look_up, path)
         else:
             self._answer(HTTPStatus.NOT_FOUND, {})
 
     def do_POST(self) -> None:
-        """Check the client and the path before the body is read. Only what stands beside this
-        sidecar sends a body that is.
-        """
-        upload = self.server.uploads.get(self.path)
+        """Check the client and the path before the body is read."""
+        upload = self.server.uploads.get(self.path.partition("?")[0])
         if upload is None:
             self._answer(HTTPStatus.NOT_FOUND, {})
-        elif self._admit_own_opa():
+        elif upload.for_all or self._admit_own_opa():
             self._upload(upload)
 
     def _upload(self, upload: Upload) -> None:
@@ -193,27 +197,34 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 {"message": f"give the length, at most {upload.largest}"},
             )
-        elif not upload.lock.acquire(timeout=upload.wait):
+        else:
+            self._take(upload, int(length))
+
+    def _take(self, upload: Upload, length: int) -> None:
+        """Take a body in its turn. One that anybody may send is read before, as a slow client would
+        keep others waiting, and one of OPA after that, which bounds the memory.
+        """
+        body = self._read(length) if upload.for_all else None
+        if not upload.lock.acquire(timeout=upload.wait):
             self._answer(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 {"message": "another upload is being taken: send it again"},
             )
-        else:
-            try:
-                self._take(upload, int(length))
-            finally:
-                upload.lock.release()
-
-    def _take(self, upload: Upload, length: int) -> None:
-        self.connection.allowance += length
-        body = self.rfile.read(length)
-        self.connection.answering()
+            return
         try:
-            answer = upload.take(body)
+            answer = upload.take(self._read(length) if body is None else body)
         except ValueError as error:
             self._answer(HTTPStatus.BAD_REQUEST, {"message": str(error)})
         else:
             self._answer(HTTPStatus.OK, answer)
+        finally:
+            upload.lock.release()
+
+    def _read(self, length: int) -> bytes:
+        self.connection.allowance += length
+        body = self.rfile.read(length)
+        self.connection.answering()
+        return body
 
     def _admit_own_opa(self) -> bool:
         """Whether the client is the OPA beside this sidecar; other clients get 403."""
@@ -221,6 +232,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not is_local:
             self._answer(HTTPStatus.FORBIDDEN, {"message": "only for the OPA beside this sidecar"})
         return is_local
+
+    def _decisions(self, decisions: Decisions) -> None:
+        """They name objects of users, so they are not for everyone."""
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if scheme == "Bearer" and self.server.accepts(token):
+            self._answer(HTTPStatus.OK, decisions.by_intent())
+        else:
+            self._answer(HTTPStatus.UNAUTHORIZED, {"message": "send the token of OPA"})
 
     def _namespace(self, look_up: LookUp, path: str) -> None:
         if not self._admit_own_opa():

@@ -14,20 +14,17 @@ from typing import Any
 
 from fairlead.common import texts
 from fairlead.common.errors import FairleadError
-from fairlead.deployment.names import DATA_LABEL, NAMESPACE, OPA_PROGRAM, POLICY_LABEL
+from fairlead.deployment.names import DATA_LABEL, NAMESPACE, POLICY_LABEL
 from fairlead.kube import live_namespaces
 from fairlead.kube.api_requests import BRIEF, MOST, SMALL_PAGE, ApiRequests
 from fairlead.kube.resources import Resource
 from fairlead.opa.api import OpaApi
-from fairlead.opa.compiler import Compiler
 from fairlead.sync import room
 from fairlead.sync.decision_uploads import Decisions
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.hung_threads import ThreadProgress
-from fairlead.sync.last_decisions import LastDecisions
 from fairlead.sync.metrics import Metrics, not_after
 from fairlead.sync.opa_credentials import OpaCredentials
-from fairlead.sync.placement_policy_reviews import Reviews
 from fairlead.sync.reconcile import Reconciler, rfc3339
 from fairlead.sync.refusals import SYSTEM
 from fairlead.sync.server import Server
@@ -54,8 +51,7 @@ class Options:
     is a name that no other replica has. `health_endpoint` is host:port, None for no server.
     `log_decisions` gets each decision that OPA uploads as a line of JSON; None drops them.
     `max_staleness` is the number of seconds that OPA stays Ready with unconfirmed data, None for
-    ever. With `placement_policies`, it also loads PlacementPolicies, and compiles those that API
-    servers ask about with the program `opa_program`.
+    ever.
     """
 
     kubeconfig: Path | None = None
@@ -71,8 +67,6 @@ class Options:
     log_decisions: Callable[[str], None] | None = None
     certificate: tuple[Path, Path] | None = None
     max_staleness: int | None = None
-    placement_policies: bool = False
-    opa_program: Path = Path(OPA_PROGRAM)
 
 
 class Sidecar:
@@ -112,11 +106,10 @@ class Sidecar:
                 partial(self._count_left_out, watch)
             )
         self._status = StatusWriter(self._api, self._desired, self._metrics, options.replica)
-        self._last_decisions = LastDecisions()
         self._reconciler = Reconciler(
             self._desired,
             self._connect,
-            lambda verdicts: self._status.report(self._last_decisions.added(verdicts)),
+            self._status.report,
             self._metrics,
             confirmed=self._confirmed,
             max_staleness=options.max_staleness,
@@ -137,10 +130,8 @@ class Sidecar:
                 live=self.live,
                 metrics=self._metrics.registry,
                 look_up=self.look_up,
-                decisions=Decisions(
-                    self._metrics, options.log_decisions, last=self._last_decisions
-                ),
-                review=self._reviews(options).answer if options.placement_policies else None,
+                decisions=Decisions(self._metrics, options.log_decisions),
+                accepts=self._opa.accepts,
             )
 
     def run(self, stop: Event) -> None:
@@ -259,15 +250,6 @@ class Sidecar:
     def _connect(self) -> OpaApi:
         return self._opa.client()
 
-    def _reviews(self, options: Options) -> Reviews:
-        return Reviews(
-            self._desired,
-            lambda: self._reconciler.in_force,
-            lambda: Compiler(options.opa_program),
-            system=options.system,
-            replicated=self._reconciler.replicated,
-        )
-
 
 def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
     """The sources to watch, each with its selectors."""
@@ -278,6 +260,4 @@ def _sources(options: Options) -> dict[Source, Mapping[str, str]]:
     }
     for resource in options.resources:
         sources[Source("objects", resource=resource)] = {}
-    if options.placement_policies:
-        sources[Source("placement")] = {}
     return sources

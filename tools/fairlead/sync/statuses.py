@@ -1,5 +1,4 @@
-"""Writes the status of each ConfigMap into its annotations, in kube-mgmt's form, and that of each
-PlacementPolicy into its status.
+"""Writes the status of each ConfigMap into its annotations, in kube-mgmt's form.
 
 Each replica writes its own annotation and, in the same request, the shared annotation. The shared
 one is computed from those of all replicas, so every replica would write the same text, and none
@@ -17,14 +16,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 from fairlead.common import texts
 from fairlead.deployment.names import REPLICA_STATUS, RETRIES, STATUS
 from fairlead.kube import api_paths
 from fairlead.kube.api_requests import MERGE, ApiRequests
 from fairlead.kube.errors import ApiServerError
-from fairlead.sync import config_maps, loops, placement_policy_status
+from fairlead.sync import config_maps, loops
 from fairlead.sync.config_maps import Annotations, ConfigMap, Owner, Verdict
 from fairlead.sync.desired import Desired
 from fairlead.sync.metrics import Metrics
@@ -41,64 +40,6 @@ _AGAIN = (1.0, 60.0)
 _PAUSE = (0.05, 0.25)  # seconds to wait after another replica changed the ConfigMap first
 _USUAL = (3.0, 10.0)  # seconds to connect and to wait for an answer
 _ENDING = (1.0, 2.0)  # the same when the process ends
-
-
-class Form(Protocol):
-    """How a kind of object has its status. A status is read and changed as if it were
-    annotations: REPLICA_STATUS with the replica's name, and STATUS.
-    """
-
-    def own(self, config_map: ConfigMap, verdict: Verdict) -> str:
-        """The report of one replica."""
-
-    def counts(self, config_map: ConfigMap, report: str) -> bool:
-        """Whether the report of another replica counts."""
-
-    def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
-        """What follows from the reports of all replicas."""
-
-    def path(self, config_map: ConfigMap) -> str:
-        """The path of the object in the API."""
-
-    def read(self, config_map: ConfigMap, value: Mapping[str, Any]) -> ConfigMap:
-        """The object as the API server has it at this moment, from its JSON."""
-
-    def patch(self, config_map: ConfigMap, changes: Annotations) -> tuple[str, dict[str, Any]]:
-        """What changes the object: the subresource, if there is one, and what is to be merged."""
-
-
-class Annotated:
-    """The status of a ConfigMap: real annotations."""
-
-    def own(self, config_map: ConfigMap, verdict: Verdict) -> str:
-        return text(verdict.problems, of=verdict.fingerprint)
-
-    def counts(self, config_map: ConfigMap, report: str) -> bool:
-        return _entry(report).get("of") == config_map.fingerprint
-
-    def shared(self, config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
-        if not replicas:
-            return {}
-        # kube-mgmt's value for policies that it does not retry by itself
-        retries = {RETRIES: "0"} if config_map.kind == "policies" else {}
-        return {STATUS: overall(replicas), **retries}
-
-    def path(self, config_map: ConfigMap) -> str:
-        namespace, name = config_map.owner
-        return api_paths.joined("v1", namespace, "configmaps", name)
-
-    def read(self, config_map: ConfigMap, value: Mapping[str, Any]) -> ConfigMap:
-        return config_maps.read(config_map.owner, config_map.kind, value)
-
-    def patch(self, config_map: ConfigMap, changes: Annotations) -> tuple[str, dict[str, Any]]:
-        return "", {"metadata": {"annotations": dict(changes)}}
-
-
-_ANNOTATED, _OBJECT = Annotated(), placement_policy_status.Status()
-
-
-def _form(config_map: ConfigMap) -> Form:
-    return _OBJECT if config_map.kind == "placement" else _ANNOTATED
 
 
 def text(problems: Sequence[Problem], **fields: str) -> str:
@@ -143,7 +84,7 @@ def replica(name: str) -> str:
 
 
 class StatusWriter:
-    """Writes the status of ConfigMaps and PlacementPolicies for one replica. `run` has its own
+    """Writes the status of ConfigMaps for one replica. `run` has its own
     thread, so that a slow API server never delays OPA.
     """
 
@@ -192,7 +133,7 @@ class StatusWriter:
             if config_map is None or config_map.fingerprint != verdict.fingerprint:
                 continue
             try:
-                self._annotate(config_map, _form(config_map).own(config_map, verdict))
+                self._annotate(config_map, text(verdict.problems, of=verdict.fingerprint))
             except ApiServerError as error:
                 failed = error
         if failed:
@@ -216,13 +157,12 @@ class StatusWriter:
         if config_map is None:
             return
         for last in (False, False, True):
-            form = _form(config_map)
-            value = self._api.call("GET", form.path(config_map), timeout=_ENDING)
-            live = form.read(config_map, value)
+            value = self._api.call("GET", _path(config_map), timeout=_ENDING)
+            live = config_maps.read(config_map.owner, config_map.kind, value)
             if self._own not in live.annotations:
                 return
             statuses = self._others(live)
-            changes: Annotations = {self._own: None, **form.shared(live, statuses)}
+            changes: Annotations = {self._own: None, **_shared(live, statuses)}
             try:
                 self._change(live, changes, _ENDING)
             except ApiServerError as error:
@@ -234,14 +174,14 @@ class StatusWriter:
     def _change(
         self, config_map: ConfigMap, changes: Annotations, timeout: tuple[float, float]
     ) -> None:
-        """Change the object, if it has not changed since it was read. Raises ApiServerError."""
-        form = _form(config_map)
-        subresource, patch = form.patch(config_map, changes)
-        metadata = {**patch.get("metadata", {}), "resourceVersion": config_map.resource_version}
+        """Change annotations, if the ConfigMap has not changed since it was read. Raises
+        ApiServerError.
+        """
+        metadata = {"annotations": changes, "resourceVersion": config_map.resource_version}
         self._api.call(
             "PATCH",
-            form.path(config_map) + subresource,
-            {**patch, "metadata": metadata},
+            _path(config_map),
+            {"metadata": metadata},
             manager="fairlead-sync",
             content_type=MERGE,
             timeout=timeout,
@@ -274,7 +214,7 @@ class StatusWriter:
             key: value
             for key, value in config_map.annotations.items()
             if key not in (STATUS, RETRIES, self._own)
-            and _form(config_map).counts(config_map, value)
+            and _entry(value).get("of") == config_map.fingerprint
         }
 
     def _annotate(self, config_map: ConfigMap, status: str) -> None:
@@ -294,7 +234,7 @@ class StatusWriter:
             }
         changes: Annotations = {key: None for key in config_map.annotations if key not in statuses}
         changes |= {self._own: status}
-        changes |= _form(config_map).shared(config_map, {**statuses, self._own: status})
+        changes |= _shared(config_map, {**statuses, self._own: status})
         changes = {
             key: value for key, value in changes.items() if config_map.annotations.get(key) != value
         }
@@ -326,6 +266,20 @@ class _Written:
 
     again_at: float
     delay: float
+
+
+def _shared(config_map: ConfigMap, replicas: Mapping[str, str]) -> Annotations:
+    """The annotations that follow from those of all replicas."""
+    if not replicas:
+        return {}
+    # kube-mgmt's value for policies that it does not retry by itself
+    retries = {RETRIES: "0"} if config_map.kind == "policies" else {}
+    return {STATUS: overall(replicas), **retries}
+
+
+def _path(config_map: ConfigMap) -> str:
+    namespace, name = config_map.owner
+    return api_paths.joined("v1", namespace, "configmaps", name)
 
 
 def _entry(text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from prometheus_client import Counter
 from fairlead.common.errors import FairleadError
 from fairlead.kube.api_requests import LEFT_OUT, ApiRequests
 from fairlead.kube.errors import ApiServerError
-from fairlead.sync import loops, placement_policies
+from fairlead.sync import loops
 from fairlead.sync.desired import Source
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class Watch:
         try:
             self._desired.replace(self.source, objects)
         except ApiServerError as error:
-            if error.status == 404 and (self.source.resource or self.source.kind == "placement"):
+            if error.status == 404 and self.source.resource:
                 # The cluster does not know this kind, so there are no objects of it.
                 self._desired.replace(self.source, [])
                 self.confirmed = began
@@ -238,8 +238,6 @@ def path(source: Source) -> str:
     """The path under which the API server lists the source."""
     if source.resource:
         return source.resource.path
-    if source.kind == "placement":
-        return placement_policies.PATH
     if source.kind == "namespaces":
         return "/api/v1/namespaces"
     return (

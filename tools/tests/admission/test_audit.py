@@ -416,9 +416,9 @@ def test_an_intent_that_is_not_deployed_yet_is_judged_by_its_own_webhooks() -> N
         assert NOT_ASKED in (today.finding, today.message.rpartition("; ")[2].partition(":")[0])
 
 
-def test_a_webhook_about_placement_policies_is_none_of_an_intent() -> None:
+def test_a_webhook_about_fairleads_own_objects_is_none_of_an_intent() -> None:
     present = deployed(Settings())
-    other = calling(clientConfig={"service": {"path": "/placement-policies"}}).configurations
+    other = calling(clientConfig={"service": {"path": "/objects"}}).configurations
     both = replace(present, configurations=(*present.configurations, *other))
     webhooks = asked.completed(both, PolicySet.load(Settings.model_validate(LABELS)))
     assert webhooks.undeployed == ("required-labels",)

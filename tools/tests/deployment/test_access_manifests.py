@@ -9,7 +9,7 @@ from rendering import every, render
 
 from fairlead.deployment import controller, manifests, names, sidecars
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import GUARDS, POLICY_WEBHOOK
+from fairlead.deployment.names import GUARDS, OBJECTS_WEBHOOK
 from fairlead.operations import drift
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import access as settings_access
@@ -169,8 +169,8 @@ def test_the_controller_may_write_what_it_renews_and_by_name(
         ("configmaps", None): ["create", "delete", "patch"],
         ("events", None): ["create"],
         ("deployments", "opa"): ["patch"] if renews and not sidecar.rereads else [],
-        ("mutatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
-        ("validatingwebhookconfigurations", "fairlead", POLICY_WEBHOOK): ["patch"],
+        ("mutatingwebhookconfigurations", "fairlead", OBJECTS_WEBHOOK): ["patch"],
+        ("validatingwebhookconfigurations", "fairlead", OBJECTS_WEBHOOK): ["patch"],
         ("validatingadmissionpolicies", *GUARDS): ["patch"],
         ("validatingadmissionpolicybindings", *GUARDS): ["patch"],
         ("fairleads", None): ["watch"],
@@ -188,39 +188,6 @@ def test_the_controller_may_write_what_it_renews_and_by_name(
     ]
     assert renews == ("--certificate-life=90d" in container["args"])
     assert ("--roll-out" in container["args"]) == (renews and not sidecar.rereads)
-
-
-def test_placement_policies_are_deployed_only_if_the_settings_say_so() -> None:
-    without, chosen = every(), every({"placementPolicies": True})
-    name = "placementpolicies.policy.fairlead.dev"
-    guard = "fairlead-placement-policies"
-    assert set(chosen) - set(without) == {
-        ("CustomResourceDefinition", name),
-        ("ValidatingAdmissionPolicy", guard),
-        ("ValidatingAdmissionPolicyBinding", guard),
-        ("ValidatingWebhookConfiguration", POLICY_WEBHOOK),
-    }
-    rights = [
-        rule
-        for rule in chosen["ClusterRole", "fairlead-opa"]["rules"]
-        if rule["apiGroups"] == ["policy.fairlead.dev"]
-    ]
-    assert {rule["resources"][0]: rule["verbs"] for rule in rights} == {
-        "placementpolicies": ["get", "list", "watch"],
-        "placementpolicies/status": ["patch"],
-    }
-    spec = chosen["ValidatingAdmissionPolicy", guard]["spec"]
-    assert spec["failurePolicy"] == "Fail"
-    assert spec["matchConstraints"]["resourceRules"][0]["resources"] == [
-        "placementpolicies",
-        "placementpolicies/status",
-    ]
-    (container,) = [
-        each
-        for each in chosen["Deployment", "opa"]["spec"]["template"]["spec"]["containers"]
-        if each["name"] == "sync"
-    ]
-    assert "--placement-policies" in container["args"]
 
 
 def test_the_controller_of_access_may_bind_what_the_settings_name_and_no_more() -> None:

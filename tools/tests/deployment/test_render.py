@@ -88,7 +88,7 @@ def bundles(objects: list[dict[str, Any]]) -> set[bytes]:
         for manifest in objects
         if manifest["kind"].endswith("WebhookConfiguration")
     ]
-    assert len(webhooks) == 2
+    assert len(webhooks) == 3
     return {b64decode(webhook["clientConfig"]["caBundle"]) for each in webhooks for webhook in each}
 
 

@@ -70,15 +70,6 @@ def test_only_a_sidecar_that_confirms_data_can_bound_their_age() -> None:
     sidecars.KUBE_MGMT.require(Settings())
 
 
-def test_only_sync_loads_placement_policies() -> None:
-    chosen = Settings(placement_policies=True)
-    assert "--placement-policies" in flags_of(chosen)
-    with pytest.raises(UsageError, match="placementPolicies: kube-mgmt loads no PlacementPolicies"):
-        sidecars.KUBE_MGMT.require(chosen)
-    with pytest.raises(UsageError, match="placementPolicies is about OPA"):
-        sidecars.SERVE.require(chosen)
-
-
 def test_sync_is_always_there() -> None:
     assert sidecars.SYNC.command() == [sys.executable, "-m", "fairlead"]
 
@@ -87,11 +78,10 @@ def test_the_page_says_what_is_lost_with_kube_mgmt() -> None:
     page = (paths.root() / "docs" / "operations.md").read_text()
     table = page.partition("| | `sync` | `kube-mgmt` |\n")[2].partition("\n\n")[0]
     lost = " ".join(row.split("|")[3] for row in table.splitlines())
-    settings = Settings(max_staleness=10, placement_policies=True)
+    settings = Settings(max_staleness=10)
     refused = [problem.partition(":")[0] for problem in sidecars.KUBE_MGMT.problems(settings)]
-    assert refused == ["maxStaleness", "placementPolicies"]
-    for key in refused:
-        assert f"`{key}`" in lost
+    assert refused == ["maxStaleness"]
+    assert "`maxStaleness`" in lost
     abilities = {
         "look_up": 'The pod is refused with "retry in a moment"',
         "unloads": "They stay until OPA restarts",

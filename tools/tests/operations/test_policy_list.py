@@ -1,4 +1,4 @@
-"""The list of ConfigMaps with policies and of PlacementPolicies."""
+"""The list of ConfigMaps with policies and of Policies."""
 
 from __future__ import annotations
 
@@ -13,56 +13,60 @@ from fairlead.kube.errors import Refused
 from fairlead.operations import policy_list
 
 CONFIG_MAP = {"metadata": {"name": "team", "annotations": {STATUS: json.dumps({"status": "ok"})}}}
+FAIRLEAD = {"metadata": {"name": "fairlead"}}
 
 
 def policy(name: str, generation: int = 1, **status: Any) -> dict[str, Any]:
-    """A PlacementPolicy of the first generation, with the status that sidecars wrote about this
-    one.
-    """
+    """A Policy of the first generation, with what the controller wrote about this one."""
     written = {"observedGeneration": generation, "revision": "0123456789ab", **status}
     return {"metadata": {"name": name, "generation": 1}, "status": written if status else {}}
 
 
-def condition(type_: str, status: str, message: str = "") -> dict[str, str]:
-    return {"type": type_, "status": status, "message": message}
+def ready(status: str) -> list[dict[str, str]]:
+    return [{"type": "Ready", "status": status, "message": ""}]
 
 
 def listed(
     *policies: dict[str, Any],
+    fairlead: dict[str, Any] | None = FAIRLEAD,
     error: Refused | None = None,
     data: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
+    def get(*_: str) -> dict[str, Any] | None:
+        if error:
+            raise error
+        return fairlead
+
     def list_(_: str, kind: str, __: str | None, labels: str = "") -> list[dict[str, Any]]:
         if kind == "ConfigMap":
             return [CONFIG_MAP] if labels == "=".join(POLICY_LABEL) else list(data)
-        if error:
-            raise error
         return list(policies)
 
-    return policy_list.listed(cast(clients.Objects, SimpleNamespace(list=list_)))
+    return policy_list.listed(cast(clients.Objects, SimpleNamespace(list=list_, get=get)))
 
 
-def test_both_kinds_are_listed_with_what_their_sidecars_say() -> None:
-    ready = condition("Ready", "True")
+def test_both_kinds_are_listed_with_what_is_said_of_them() -> None:
     rows = listed(
-        policy("good", installed="2/2", package="teams", conditions=[ready], errors=[]),
+        policy("good-one", installed="2/2", conditions=ready("True"), errors=None),
         policy(
             "bad",
             installed="0/2",
-            conditions=[condition("Ready", "False")],
-            errors=[{"line": 3, "message": "no"}, {"line": 0, "message": "x"}],
+            conditions=ready("False"),
+            errors=[{"line": 3, "message": "spec.rego:3: no"}, {"message": "x"}],
         ),
+        policy("waits", conditions=ready("False"), errors=None),
         policy("new"),
-        policy("changed", 0, installed="2/2", conditions=[ready], errors=[{"line": 1}]),
+        policy("changed", 0, installed="2/2", conditions=ready("True"), errors=[{"message": "x"}]),
     )
     assert [(row["kind"], row["name"], row["status"], row["error"]) for row in rows] == [
         ("ConfigMap", "team", "ok", None),
-        ("PlacementPolicy", "good", "ok", None),
-        ("PlacementPolicy", "bad", "error", "line 3: no; x"),
-        ("PlacementPolicy", "new", "pending", None),
-        ("PlacementPolicy", "changed", "pending", None),
+        ("Policy", "good-one", "ok", None),
+        ("Policy", "bad", "error", "spec.rego:3: no; x"),
+        ("Policy", "waits", "pending", None),
+        ("Policy", "new", "pending", None),
+        ("Policy", "changed", "pending", None),
     ]
-    assert (rows[1]["installed"], rows[1]["package"]) == ("2/2", "teams")
+    assert (rows[1]["installed"], rows[1]["package"]) == ("2/2", "good_one")
 
 
 def test_data_that_opa_rejects_are_listed_and_others_are_not() -> None:
@@ -79,29 +83,19 @@ def test_data_that_opa_rejects_are_listed_and_others_are_not() -> None:
 
 
 def test_the_last_decision_is_told_in_words() -> None:
-    decision = {"time": "2026-03-02T12:00:00Z", "outcome": "refused", "kind": "Pod"}
+    decision = {"time": "2026-03-02T12:00:00Z", "outcome": "denied", "kind": "Pod"}
     rows = listed(
         policy("a", lastDecision={**decision, "namespace": "team", "name": "web"}),
-        policy("b", lastDecision={"time": "2026-03-02T12:00:00Z", "outcome": "undefined"}),
-        policy("c"),
+        policy("b"),
     )
     assert [row["decided"] for row in rows] == [
         None,
-        "refused Pod team/web at 2026-03-02T12:00:00Z",
-        "undefined at 2026-03-02T12:00:00Z",
+        "denied Pod team/web at 2026-03-02T12:00:00Z",
         None,
     ]
 
 
-def test_a_conflict_is_told_of_the_one_in_force_too() -> None:
-    conditions = [
-        condition("Ready", "True"),
-        condition("Conflicting", "True", "b also claims it"),
-    ]
-    (_, row) = listed(policy("a", installed="1/1", conditions=conditions))
-    assert (row["status"], row["conflict"]) == ("ok", "b also claims it")
-
-
-def test_a_cluster_without_the_kind_has_config_maps_alone() -> None:
-    error = Refused("cannot list PlacementPolicy", 404, None, "")
-    assert [row["name"] for row in listed(error=error)] == ["team"]
+def test_a_cluster_whose_policies_are_no_objects_has_config_maps_alone() -> None:
+    assert [row["name"] for row in listed(policy("idle"), fairlead=None)] == ["team"]
+    error = Refused("cannot get Fairlead", 404, None, "")
+    assert [row["name"] for row in listed(policy("idle"), error=error)] == ["team"]

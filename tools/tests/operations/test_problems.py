@@ -47,11 +47,10 @@ def test_objects_that_opa_does_not_get_are_told_without_what_steers_a_terminal()
 def test_all_that_was_rejected_is_told_whatever_kind_of_object_it_is_in() -> None:
     rejected = [{"name": "teams", "status": "error", "error": "teams.yaml:1: is not JSON"}]
     waiting = [{"name": "new", "status": "pending", "error": None}]
-    assert list(problems.of_policies(rejected, rejected, [*rejected, *waiting])) == [
+    assert list(problems.of_policies([*rejected, *waiting], rejected)) == [
         "policies of teams are not in force (error: teams.yaml:1: is not JSON)",
+        "policies of new are not in force (pending)",
         "data of teams are not loaded (error: teams.yaml:1: is not JSON)",
-        "PlacementPolicy teams is not in force (error: teams.yaml:1: is not JSON)",
-        "PlacementPolicy new is not in force (pending)",
     ]
 
 

@@ -160,20 +160,23 @@ def test_an_intent_that_cannot_be_read_hides_no_mistake_in_the_settings(tmp_path
 @pytest.mark.parametrize(
     ("sidecar", "keys"),
     [
-        (sidecars.KUBE_MGMT, ["maxStaleness", "placementPolicies"]),
-        (sidecars.SERVE, ["maxStaleness", "placementPolicies", "decisionLogs.sample"]),
+        (sidecars.KUBE_MGMT, ["maxStaleness"]),
+        (sidecars.SERVE, ["maxStaleness", "decisionLogs.sample"]),
         (sidecars.SYNC, []),
     ],
 )
 def test_a_sidecar_says_all_that_it_cannot_do(sidecar: sidecars.Sidecar, keys: list[str]) -> None:
-    settings = Settings.model_validate(
-        {"maxStaleness": 60, "placementPolicies": True, "decisionLogs": {"sample": 0.5}}
-    )
+    settings = Settings.model_validate({"maxStaleness": 60, "decisionLogs": {"sample": 0.5}})
     assert [problem.split()[0].rstrip(":") for problem in sidecar.problems(settings)] == keys
     if keys:
         with pytest.raises(UsageError) as error:
             sidecar.require(settings)
         assert len(str(error.value).splitlines()) == len(keys)
+
+
+def test_a_setting_of_a_former_version_is_told_with_the_way_out(tmp_path: Path) -> None:
+    mistakes = told(tmp_path, "placementPolicies: true\nreplicas: 0\n")
+    assert "placementPolicies is gone: leave it out, and apply each PlacementPolicy" in mistakes[0]
 
 
 def test_one_error_names_the_first_line(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from opa_server import OpaServer
@@ -19,9 +18,6 @@ POLICIES = Source("policies", "fairlead")
 
 
 DATA = Source("data", "fairlead")
-
-
-PLACEMENT = Source("placement")
 
 
 NAMESPACES = Source("namespaces")
@@ -47,7 +43,7 @@ class World:
         self.opa = server.api()
         self.problems: dict[Owner, list[Problem]] = {}
         self.verdicts: dict[Owner, Verdict] = {}
-        sources = [POLICIES, DATA, PLACEMENT, NAMESPACES, PODS, NODES]
+        sources = [POLICIES, DATA, NAMESPACES, PODS, NODES]
         self.desired = Desired(sources, namespace_labels=["agentpool"])
         self.confirmed: float | None = None
         self.max_staleness: int | None = None
@@ -79,12 +75,10 @@ class World:
         data: dict[str, dict[str, str]] | None = None,
         namespaces: dict[str, dict[str, str]] | None = None,
         pods: dict[tuple[str, str], dict[str, Any]] | None = None,
-        placement: Iterable[dict[str, Any]] = (),
     ) -> None:
-        """Set the cluster: all ConfigMaps by name, all namespaces with their labels, all pods by
-        namespace and name, and all PlacementPolicies.
+        """Set the cluster: all ConfigMaps by name, all namespaces with their labels, and all pods
+        by namespace and name.
         """
-        self.desired.replace(PLACEMENT, placement)
         for source, maps in ((POLICIES, policies), (DATA, data)):
             self.desired.replace(
                 source, [make_config_map(name, texts) for name, texts in (maps or {}).items()]
@@ -114,13 +108,6 @@ def make_config_map(name: str, texts: dict[str, str]) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "fairlead", "resourceVersion": "1"},
         "data": texts,
     }
-
-
-def make_policy(name: str, created: str, rego: str, **parameters: Any) -> dict[str, Any]:
-    """A PlacementPolicy that was created at this time of one day."""
-    metadata = {"name": name, "creationTimestamp": f"2026-03-02T{created}:00Z", "generation": 1}
-    spec = {"rego": rego, **({"parameters": parameters} if parameters else {})}
-    return {"metadata": metadata, "spec": spec}
 
 
 def make_pod(namespace: str, name: str, rest: dict[str, Any]) -> dict[str, Any]:

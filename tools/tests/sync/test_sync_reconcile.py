@@ -15,7 +15,6 @@ from sync_world import (
     NAMESPACES,
     NODES,
     OWNER,
-    PLACEMENT,
     PODS,
     POLICIES,
     SYSTEM,
@@ -64,6 +63,45 @@ def test_policies_that_need_each_other_are_loaded_in_whatever_order(world: World
     world.settle()
     assert len(world.server.own_policies()) == 5
     assert world.problems[OWNER] == []
+
+
+def test_policies_are_loaded_and_removed_in_one_request_each(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[str]()
+    send = world.opa.send
+
+    def counted(method: str, path: str, *rest: Any, **options: Any) -> Any:
+        if "policies" in path and method != "GET":
+            sent.append(f"{method} {path}")
+        return send(method, path, *rest, **options)
+
+    monkeypatch.setattr(world.opa, "send", counted)
+    world.cluster(
+        {**SYSTEM, "map": {"a": "package a\nx := data.b.f(1)", "b": "package b\nf(x) := x"}}
+    )
+    world.settle()
+    assert sent == ["POST /v1/fairlead/policies"]
+    world.cluster({**SYSTEM, "map": {"c": "package c"}})
+    world.settle()
+    loaded, removed = sent[1:]
+    assert (loaded, removed) == ("PUT /v1/policies/fairlead/map/c", sent[0])
+    assert set(world.server.own_policies()) == {
+        "fairlead/fairlead-policies/main.rego",
+        "fairlead/map/c",
+    }
+
+
+def test_an_opa_without_the_plugin_gets_one_policy_after_the_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.opa, "change_policies", lambda put, remove: False)
+    world.cluster({"map": {"a": "package a\nx := data.b.f(1)", "b": "package b\nf(x) := x"}})
+    world.settle()
+    assert world.opa.document(["a", "x"]) == 1
+    world.cluster({})
+    world.settle()
+    assert world.server.own_policies() == {}
 
 
 def test_a_policy_waits_for_one_that_comes_later(world: World) -> None:
@@ -195,6 +233,7 @@ def test_nothing_is_written_where_all_is_right(
 
     for method in (
         "put_policy",
+        "change_policies",
         "put_json",
         "put_document",
         "patch_json",
@@ -260,12 +299,12 @@ def test_failures_are_told_and_tried_again_until_opa_is_there(
 
 def test_policies_wait_until_all_that_they_may_read_is_known(world: World) -> None:
     world.desired.replace(POLICIES, [make_config_map("map", {"a": "package a"})])
-    for source in (DATA, NAMESPACES, PODS):
+    for source in (NAMESPACES, PODS):
         world.desired.replace(source, [])
     world.settle()
     assert world.server.own_policies() == {}
-    assert world.reconciler.trouble == "not known from the API server yet: PlacementPolicies, nodes"
-    world.desired.replace(PLACEMENT, [])
+    assert world.reconciler.trouble == "not known from the API server yet: ConfigMaps, nodes"
+    world.desired.replace(DATA, [])
     world.settle()
     assert world.server.own_policies() == {}
     assert world.reconciler.trouble == "not known from the API server yet: nodes"

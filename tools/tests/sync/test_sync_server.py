@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import requests
 from fairlead.common import waiting
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, InputError, UsageError
-from fairlead.deployment.names import POLICY_REVIEWS
+from fairlead.deployment.names import OBJECT_REVIEWS
 from fairlead.opa.containers import LARGEST_REVIEW
 from fairlead.pki.certificates import CA
 from fairlead.pki.key_files import write_pair
@@ -60,6 +61,7 @@ class Site:
             metrics=self.metrics.registry,
             look_up=lambda name: self.look_up(name),
             decisions=Decisions(self.metrics, self.written.append),
+            accepts=lambda token: token == "the-token",
             review=lambda body: self.review(body),
         )
         self.port = self.server.server_address[1]
@@ -70,10 +72,9 @@ class Site:
         )
         write_pair(pair, self.folder, "server")
 
-    def get(self, path: str) -> requests.Response:
-        return requests.get(
-            f"https://127.0.0.1:{self.port}{path}", verify=str(self.ca), timeout=DEADLINE
-        )
+    def get(self, path: str, headers: dict[str, str] | None = None) -> requests.Response:
+        url = f"https://127.0.0.1:{self.port}{path}"
+        return requests.get(url, headers=headers, verify=str(self.ca), timeout=DEADLINE)
 
     def post(self, path: str, body: bytes) -> requests.Response:
         url = f"https://127.0.0.1:{self.port}{path}"
@@ -239,6 +240,23 @@ def test_no_batch_is_larger_than_opa_makes_them(site: Site) -> None:
         with contextlib.closing(connection):
             connection.request("POST", "/logs", headers={"Content-Length": length})
             assert connection.getresponse().status == 413
+
+
+def test_what_intents_decided_is_told_to_whoever_has_the_token(site: Site) -> None:
+    answers: list[dict[str, Any]] = [
+        {"allowed": False, "auditAnnotations": {"limits": "refused: no"}},
+        {"allowed": True, "auditAnnotations": {"limits": "allowed", "node-pool": "placed: p"}},
+        {"allowed": True},
+    ]
+    assert site.post("/logs", packed([decision(**answer) for answer in answers])).ok
+    for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "the-token"}):
+        assert site.get("/decisions", headers).status_code == 401
+    told = site.get("/decisions", {"Authorization": "Bearer the-token"}).json()
+    assert {name: entry["counts"] for name, entry in told.items()} == {
+        "limits": {"denied": 1, "allowed": 1},
+        "node-pool": {"placed": 1},
+    }
+    assert told["limits"]["last"]["outcome"] == "allowed"
 
 
 def test_only_loopback_may_upload_decisions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,15 +487,17 @@ def test_a_head_is_not_larger_than_any_that_is_meant(
 
 
 def test_a_review_is_answered_one_after_the_other_and_within_a_size(site: Site) -> None:
-    assert site.post(POLICY_REVIEWS, b"x" * 1_000_000).json() == {"size": 1_000_000}
-    head = f"POST {POLICY_REVIEWS} HTTP/1.0\r\nContent-Length: {LARGEST_REVIEW + 1}\r\n\r\n"
+    assert site.post(OBJECT_REVIEWS, b"x" * 1_000_000).json() == {"size": 1_000_000}
+    head = f"POST {OBJECT_REVIEWS} HTTP/1.0\r\nContent-Length: {LARGEST_REVIEW + 1}\r\n\r\n"
     with contextlib.closing(Slow(site, head.encode())) as client:
         assert client.answer().startswith(b"HTTP/1.0 413 ")
-    with site.server.uploads[POLICY_REVIEWS].lock:  # the one before takes long
-        assert site.post(POLICY_REVIEWS, b"{}").status_code == 503
-    assert site.post(POLICY_REVIEWS, b"{}").status_code == 200
+    upload = site.server.uploads[OBJECT_REVIEWS]
+    site.server.uploads[OBJECT_REVIEWS] = replace(upload, wait=0.1)
+    with upload.lock:  # the one before takes long
+        assert site.post(OBJECT_REVIEWS, b"{}").status_code == 503
+    assert site.post(OBJECT_REVIEWS, b"{}").status_code == 200
     site.review = json.loads
-    assert site.post(POLICY_REVIEWS, b"{").status_code == 400
+    assert site.post(OBJECT_REVIEWS, b"{").status_code == 400
 
 
 def test_one_upload_is_taken_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ _COLUMNS = (
     "installed",
     "revision",
     "decided",
-    "conflict",
     "error",
 )
 
@@ -26,19 +25,18 @@ _COLUMNS = (
 @options.cluster
 @options.output
 def command(target: registry.Target, output: str) -> None:
-    """List the policies that OPA loads: ConfigMaps and PlacementPolicies, each with its status; and
-    the ConfigMaps of data that it rejects.
+    """List the policies that OPA loads: ConfigMaps and Policies, each with its status; and the
+    ConfigMaps of data that it rejects.
 
-    Exit code: 1 if OPA rejects a policy or data, or if two policies claim one package.
+    Exit code: 1 if OPA rejects a policy or data, or if a Policy has a mistake.
     """
     objects = registry.find(target).objects()
     rows = policy_list.listed(objects)
     filled = [column for column in _COLUMNS if any(row[column] is not None for row in rows)]
     columns = filled or _COLUMNS[:3]
-    styles = {"error": "red", "conflict": "yellow"}
-    column_styles = {column: style for column, style in styles.items() if column in columns}
+    column_styles = {"error": "red"} if "error" in columns else {}
     out.emit(rows, output, out.rows(None, columns, rows, column_styles))
     if url := bundle_following.followed(objects):
         out.note(f"not listed: the policies in the signed bundles of {url}")
-    if any(row["status"] == "error" or row["conflict"] for row in rows):
+    if any(row["status"] == "error" for row in rows):
         raise SystemExit(1)

@@ -19,6 +19,7 @@ from fairlead.cli.processes import health_server, renewal_options, server_option
 from fairlead.common.errors import UsageError
 from fairlead.controller.lifecycle import Lifecycle
 from fairlead.controller.process import Part, Process
+from fairlead.controller.reviews import Reviews
 from fairlead.deployment import component_flags as flags
 from fairlead.keeper.switch_ends import SwitchEnds
 from fairlead.kube.api_requests import BRIEF, ApiRequests
@@ -88,6 +89,7 @@ def command(
     """
     registry, name = CollectorRegistry(), replica or socket.gethostname()
     parts: list[Part]
+    review = None
     if overdue:
         parts = [Overdue(kubeconfig, registry)]
     else:
@@ -95,6 +97,7 @@ def command(
         if opa_ca_file:
             listed = decides.listed(ApiRequests(kubeconfig, timeout=BRIEF))
             parts.append(Lifecycle(kubeconfig, opa_ca_file, listed, replica=name))
+            review = Reviews(Objects(kubeconfig)).answer
         if renewal:
             keeper = renewal_options.keeper(
                 renewal, kubeconfig, decides, replica=name, registry=registry
@@ -115,7 +118,7 @@ def command(
     process = Process(parts)
     component_options.log(log_level)
     tls = (tls_cert_file, tls_private_key_file)
-    health_server.start(health_endpoint, tls, registry, process.health)
+    health_server.start(health_endpoint, tls, registry, process.health, review)
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

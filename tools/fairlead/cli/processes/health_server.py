@@ -19,10 +19,11 @@ def start(
     tls: tuple[Path, Path],
     registry: CollectorRegistry,
     health: Callable[[], dict[str, Any]],
+    review: Callable[[bytes], dict[str, Any]] | None = None,
 ) -> None:
     """Serve at `endpoint` (host:port) until the process ends, with the certificate and the key in
-    the files `tls`. The component counts as live all the time, so each of its steps must have a
-    deadline.
+    the files `tls`, and answer reviews of objects by `review`. The component counts as live all the
+    time, so each of its steps must have a deadline.
 
     Raises InputError if the files cannot be used, and UsageError if it cannot listen there.
     """
@@ -32,5 +33,7 @@ def start(
     def live() -> dict[str, Any]:
         return {"live": True, "hung": []}
 
-    server = Server(endpoint, certificate, health=health, live=live, metrics=registry)
+    server = Server(
+        endpoint, certificate, health=health, live=live, metrics=registry, review=review
+    )
     Thread(target=server.serve_forever, args=(0.2,), name="server", daemon=True).start()

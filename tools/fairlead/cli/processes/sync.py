@@ -94,18 +94,6 @@ from fairlead.sync.sidecar import Options, Sidecar
     metavar="SECONDS",
     help="Confirm OPA's data again within this time.  [default: about a minute]",
 )
-@click.option(
-    flags.PLACEMENT_POLICIES,
-    is_flag=True,
-    help="Also load PlacementPolicies, and write their status.",
-)
-@click.option(
-    flags.OPA_PROGRAM,
-    type=click.Path(path_type=Path),
-    default=Options.opa_program,
-    show_default=True,
-    help="The program that compiles PlacementPolicies before API servers store them.",
-)
 @component_options.log_level
 def command(
     kubeconfig: Path | None,
@@ -124,8 +112,6 @@ def command(
     tls_private_key_file: Path | None,
     log_decisions: bool,
     max_staleness: int | None,
-    placement_policies: bool,
-    opa_program: Path,
     log_level: str,
 ) -> None:
     """Run as OPA's sidecar: keep its policies and data current.
@@ -168,8 +154,6 @@ def command(
             health_endpoint=health_endpoint,
             log_decisions=_write if log_decisions else None,
             max_staleness=max_staleness,
-            placement_policies=placement_policies,
-            opa_program=opa_program,
             certificate=(tls_cert_file, tls_private_key_file)
             if tls_cert_file and tls_private_key_file
             else None,

@@ -70,6 +70,10 @@ class EmbeddedCluster(RememberingCluster):
             port = self._port_of(_SERVE)
         return f"https://{ports.HOST}:{port}/"
 
+    def controller_url(self) -> str:
+        """The URL of the controller."""
+        return f"https://{self._controller_server(CONTROLLER).address}"
+
     def _port_of(self, server: str) -> int:
         """The port of a server that not every cluster has."""
         plan = self._plan()
@@ -169,8 +173,8 @@ class EmbeddedCluster(RememberingCluster):
         running = self.servers()
         if CONTROLLER not in running:
             return []
-        url = f"https://{self._controller_server(CONTROLLER).address}"
-        return [Server(url, self._replicas()[0].ca, running[CONTROLLER]["pid"], CONTROLLER)]
+        pid = running[CONTROLLER]["pid"]
+        return [Server(self.controller_url(), self._replicas()[0].ca, pid, CONTROLLER)]
 
     def refresh(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
         """See fairlead.clusters.base.Cluster. Raises OSError."""
@@ -299,7 +303,6 @@ class EmbeddedCluster(RememberingCluster):
                 files,
                 replica.address,
                 replica.inner_address,
-                sidecar=replica.sidecar_address if settings.placement_policies else None,
                 decision_logs=sidecar.decision_logs(files, settings, replica.sidecar_address),
             ),
         ]
@@ -317,7 +320,6 @@ class EmbeddedCluster(RememberingCluster):
             *sidecar.command(),
             *sidecar.arguments(files, policies, replica.inner_address, replica.sidecar_address),
             f"{flags.KUBECONFIG}={kubeconfig}",
-            *([f"{flags.OPA_PROGRAM}={program}"] if settings.placement_policies else []),
         ]
         for former_sidecar in replica.other_sidecars:
             if former_sidecar in self.servers():

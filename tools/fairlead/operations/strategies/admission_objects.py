@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairlead.deployment import ownership
-from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP, PLACEMENT_POLICIES
+from fairlead.deployment.names import INTENT_LABEL, PARAMETERS_GROUP
 from fairlead.engines.live import custom_resources
 from fairlead.kube import clients, own_kinds
 from fairlead.operations.strategies.base import Key
@@ -20,10 +20,11 @@ BINDINGS = tuple(f"{kind}Binding" for kind in POLICIES)
 _PREFIX = "fairlead."
 """How the names of the objects of intents begin; those of guards begin with `fairlead-`."""
 _OF_PEOPLE = {
-    f"{kind[0]}.{PARAMETERS_GROUP}"
-    for kind in (PLACEMENT_POLICIES, own_kinds.FAIRLEADS, own_kinds.POLICIES)
+    f"{plural}.{PARAMETERS_GROUP}"
+    for plural in (own_kinds.FAIRLEADS[0], own_kinds.POLICIES[0], "placementpolicies")
 }
-"""The kinds of objects that belong to people."""
+"""The kinds of objects that belong to people. Those of the last one have no effect any more, and
+would be lost with it."""
 Objects = Sequence[Mapping[str, Any]]
 
 

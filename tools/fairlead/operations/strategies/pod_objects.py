@@ -16,7 +16,6 @@ from fairlead.deployment.names import (
     NAMESPACE,
     OPA,
     POLICIES,
-    POLICY_WEBHOOK,
     scoped_secret,
 )
 from fairlead.deployment.sidecars import Sidecar
@@ -63,6 +62,7 @@ def revision(
         policies,
         present,
         webhook_url=cluster.webhook_url(sidecar),
+        controller_url=cluster.controller_url(),
         sidecar=sidecar,
     )
     objects += _of_access(cluster.objects(), policies)
@@ -87,12 +87,8 @@ def _mutates(objects: clients.Objects) -> bool:
 def superfluous(operation: Operation, new: Revision, present: Credentials) -> list[Key]:
     """The objects of another sidecar and of policies that are gone, which a deployment deletes."""
     guards = drift.superseded(operation.cluster, operation.objects, present, new.objects)
-    names = {item["metadata"]["name"] for item in new.objects}
     deployments = {item["metadata"]["name"] for item in new.objects if item["kind"] == "Deployment"}
     keys: list[Key] = [(*guard, None) for guard in guards]
-    if POLICY_WEBHOOK not in names:
-        kind = "ValidatingWebhookConfiguration"
-        keys.append(("admissionregistration.k8s.io/v1", kind, POLICY_WEBHOOK, None))
     if ACCESS_ENDS not in deployments:
         keys += controller.OF_ACCESS
     requester = controller.REQUESTER_OBJECTS if _mutates(operation.objects) else ()

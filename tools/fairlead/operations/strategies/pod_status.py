@@ -14,7 +14,6 @@ from fairlead.deployment.names import (
     CONTROLLER,
     NAMESPACE,
     OPA_ENGINE,
-    POLICY_OBJECTS,
     TLS_SECRET,
 )
 from fairlead.kube import clients
@@ -23,9 +22,7 @@ from fairlead.operations import (
     certificate_status,
     deployed_state,
     drift,
-    history,
     orphaned_modules,
-    policy_list,
     policy_status,
     problems,
     replication_lag,
@@ -48,7 +45,7 @@ def describe(
     sidecars = [deployed_state.report(sidecar, "leftOut") for sidecar in cluster.sidecars()]
     controllers = transient_access.controllers(cluster)
     if by_opa:
-        loaded = _loaded(objects, config_map, states)
+        loaded = _loaded(objects, states)
     else:
         loaded = _Loaded([_in_python(config_map, states)] if config_map else [])
     followed = bundle_following.followed(objects)
@@ -82,7 +79,7 @@ def describe(
             *problems.of_sidecars(states, sidecars if cluster.sidecar.look_up else None),
             *problems.of_controllers(controllers, *deployments),
             *problems.of_replication(_lags(cluster, states, token) if by_opa else ()),
-            *problems.of_policies(loaded.policies, loaded.data, loaded.placement_policies),
+            *problems.of_policies(loaded.policies, loaded.data),
             *problems.of_orphans(loaded.orphans),
             *problems.of_bundles(followed, config_map),
         ],
@@ -107,23 +104,16 @@ class _Loaded:
 
     policies: list[dict[str, Any]] = field(default_factory=list)
     data: list[dict[str, Any]] = field(default_factory=list)
-    placement_policies: list[dict[str, Any]] = field(default_factory=list)
     orphans: list[Orphan] = field(default_factory=list)
 
 
-def _loaded(
-    objects: clients.Objects, config_map: Mapping[str, Any] | None, states: Iterable[Served]
-) -> _Loaded:
+def _loaded(objects: clients.Objects, states: Iterable[Served]) -> _Loaded:
     if objects.get("v1", "Namespace", NAMESPACE) is None:
         return _Loaded()
-    settings = history.settings_of(config_map or {}) or {}
-    further = policy_list.placement_policies(objects) if settings.get("placementPolicies") else []
     sources = policy_status.sources(objects)
-    sources |= {f"{POLICY_OBJECTS}/{policy['name']}/rego" for policy in further}
     return _Loaded(
         policy_status.policies(objects),
         policy_status.data(objects),
-        further,
         [orphan for state in states for orphan in orphaned_modules.of_opa(state, sources)],
     )
 
