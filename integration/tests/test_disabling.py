@@ -21,7 +21,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE
+from fairlead.deployment.names import NAMESPACE, WEBHOOKS
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.operations import deploy, disable, drift
@@ -287,7 +287,9 @@ def test_a_tool_that_applies_the_manifests_leaves_it_disabled(
 ) -> None:
     compared = drift.compare(cluster, objects).objects
     manifests = [
-        copy.deepcopy(dict(entry.manifest)) for entry in compared if entry.kind in drift.WEBHOOKS
+        copy.deepcopy(dict(entry.manifest))
+        for entry in compared
+        if entry.kind in drift.WEBHOOKS and entry.name == WEBHOOKS
     ]
     file = tmp_path / "manifests.yaml"
     file.write_text(yaml.safe_dump_all(manifests))

@@ -250,7 +250,7 @@ def more(placed: list[str], than: int) -> bool:
 
 # The Secret is written three times, either webhook configuration twice.
 @pytest.mark.parametrize(
-    "writes", [(1, 4, 7), pytest.param(tuple(range(1, 8)), marks=pytest.mark.lab)]
+    "writes", [(1, 5, 9), pytest.param(tuple(range(1, 10)), marks=pytest.mark.lab)]
 )
 def test_a_controller_killed_at_any_step_leaves_what_works_and_another_goes_on(
     calm: EmbeddedCluster, writes: Sequence[int]

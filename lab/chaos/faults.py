@@ -17,9 +17,9 @@ from kubernetes import client
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
-from fairlead.deployment.names import NAMESPACE, POLICIES
+from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE, NAMESPACE, POLICIES
 from fairlead.kube import api_requests, clients
-from lab.chaos.schedule import BREAK, COMPACT, Episode, Fault
+from lab.chaos.schedule import BREAK, COMPACT, DELETE, Episode, Fault
 
 INVALID = "package system\n\nmain := {  # broken on purpose\n"
 _PATIENCE = 60.0
@@ -48,6 +48,7 @@ class Faults:
         self.broke: list[Broke] = []
         self.failed: list[str] = []
         self._progress = progress
+        self._kubeconfig = kubeconfig
         self._core = client.CoreV1Api(clients.connect(kubeconfig))
 
     def run(self, episodes: Sequence[Episode], stop: Event) -> None:
@@ -69,7 +70,8 @@ class Faults:
 
     def _carry_out(self, fault: Fault, episode: int, stop: Event) -> None:
         stop.wait(fault.after)
-        action = {COMPACT: self._compact, BREAK: self._break}.get(fault.kind, self._signal)
+        actions = {COMPACT: self._compact, DELETE: self._delete_leases, BREAK: self._break}
+        action = actions.get(fault.kind, self._signal)
 
         def begin() -> tuple[float, tuple[str, Callable[[], None]]]:
             return time.monotonic(), action(fault)
@@ -96,6 +98,13 @@ class Faults:
         revision = int(self._etcd("range", {"key": b64encode(b"x").decode()})["header"]["revision"])
         self._etcd("compaction", {"revision": revision, "physical": True})
         return "etcd", lambda: None
+
+    def _delete_leases(self, _fault: Fault) -> tuple[str, Callable[[], None]]:
+        """Delete the Leases by which controllers know which of them works."""
+        objects = clients.Objects(self._kubeconfig)
+        for name in (CONTROLLER, LIFECYCLE_LEASE):
+            objects.delete("coordination.k8s.io/v1", "Lease", name, NAMESPACE)
+        return f"{CONTROLLER}, {LIFECYCLE_LEASE}", lambda: None
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         """Send a request to etcd's gRPC gateway below /v3/kv (etcd documentation, "gRPC gateway").

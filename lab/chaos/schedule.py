@@ -6,13 +6,16 @@ import random
 from dataclasses import dataclass
 
 SERVERS = ("opa", "sync", "kube-apiserver", "controller")
-"""The servers that are killed and stopped; `controller` is that of access. If there are several of
-a kind, it is one of them or all at once."""
+"""The servers that are killed and stopped. If there are several of a kind, it is one of them or all
+at once."""
 
-COMPACT, BREAK = "compact etcd", "break policies"
-KINDS = (*(f"{how} {server}" for server in SERVERS for how in ("kill", "stop")), COMPACT, BREAK)
-"""All kinds of faults: SIGKILL, SIGSTOP for a while, deletion of etcd's history, and invalid Rego
-in the ConfigMap."""
+COMPACT, DELETE, BREAK = "compact etcd", "delete leases", "break policies"
+KINDS = (
+    *(f"{how} {server}" for server in SERVERS for how in ("kill", "stop")),
+    *(COMPACT, DELETE, BREAK),
+)
+"""All kinds of faults: SIGKILL, SIGSTOP for a while, deletion of etcd's history and of the Leases
+of controllers, and invalid Rego in the ConfigMap."""
 
 SPACING = (4.0, 10.0)
 """The shortest and longest time between the beginnings of two episodes, in seconds. It is shorter
@@ -77,7 +80,7 @@ def plan(seed: int, seconds: float) -> list[Episode]:
 
 
 def _fault(chance: random.Random, kind: str, spacing: float) -> Fault:
-    instant = kind.startswith("kill") or kind == COMPACT
+    instant = kind.startswith("kill") or kind in (COMPACT, DELETE)
     most = min(LONGEST, spacing * _LASTS)
     pick = None if chance.random() < 1 / 3 else chance.randrange(1_000)
     after = chance.uniform(0, min(1.0, spacing - most))

@@ -223,10 +223,14 @@ class Opa:
             api.close()
 
     def _load(self, api: OpaApi) -> None:
-        """Load the policies one by one, as a sidecar does. A policy waits for those that it needs,
-        main.rego for all.
+        """Load the policies as a sidecar does: at once, or, if OPA does not take them, one by one,
+        which tells what is wrong. A policy then waits for those that it needs, main.rego for all.
         """
         prefix = f"{NAMESPACE}/{POLICIES}/"
+        if api.change_policies(
+            {prefix + key: text for key, text in self._bundle.modules.items()}, ()
+        ):
+            return
         left = sorted(self._bundle.modules, key=lambda key: (key == MAIN, key))
         while left:
             refused, problem = [], None

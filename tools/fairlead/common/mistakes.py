@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import functools
 import reprlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,10 +206,16 @@ def instead_of(key: object, keys: Collection[str]) -> str:
     return "remove it, or see the documentation for the valid keys"
 
 
+@functools.cache
+def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
+    """Its JSON Schema, which takes some milliseconds to make."""
+    return model.model_json_schema()
+
+
 def _keys(model: type[BaseModel], location: Location) -> Collection[str]:
     """The keys that the model allows at `location`; empty if it does not say."""
-    schema = model.model_json_schema()
-    definitions: dict[str, Any] = schema.get("$defs", {})
+    schema = _schema(model)
+    definitions: Mapping[str, Any] = schema.get("$defs", {})
     node: Mapping[str, Any] = schema
     for step in location:
         node = _resolved(node, definitions)

@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 _WITHIN = 12.0
 """Seconds for the programs that check an object. API servers wait for 15
 (92-objects.yaml.j2)."""
+_TOLD = 10
+"""The most mistakes that a refusal tells."""
+_VALUES = 10_000
+"""The most values of an object that is checked: each may be a mistake of its own."""
 _LATER = re.compile(r"undefined function data\.")
 """What is not wrong any more once the object that brings the function is stored, too."""
 
@@ -54,14 +58,18 @@ class Reviews:
     def _judged(self, value: Mapping[str, Any]) -> dict[str, Any]:
         title = " ".join(_key(value))
         try:
+            if _has_more_values(value, _VALUES):
+                raise FairleadError(f"it has more than {_VALUES:,} values")
             with cli.limits(seconds=_WITHIN, memory=CHECKED):
                 mistakes = self._mistakes(value)
-        except FairleadError as error:
+        except (FairleadError, RecursionError) as error:
             self._objects.renew()
             log.warning("%s could not be checked: %s", title, error)
             return _allowed([f"{title} could not be checked before it was stored: {error}"])
         if any(not _LATER.search(mistake) for mistake in mistakes):
-            message = "; ".join(f"{title}: {mistake}" for mistake in mistakes)
+            message = "; ".join(f"{title}: {mistake}" for mistake in mistakes[:_TOLD])
+            if further := len(mistakes[_TOLD:]):
+                message += f"; and {further} more"
             return {"allowed": False, "status": {"message": message, "code": 422}}
         return _allowed([f"{title} waits for another Policy: {mistake}" for mistake in mistakes])
 
@@ -110,6 +118,16 @@ def _request(body: bytes) -> Mapping[str, Any]:
             request: Mapping[str, Any] = review["request"]
             return request
     raise ValueError(f"not an AdmissionReview of {API_VERSION} about a {FAIRLEAD} or a {POLICY}")
+
+
+def _has_more_values(value: Any, most: int) -> bool:
+    count, rest = 0, [value]
+    while rest and count <= most:
+        last = rest.pop()
+        parts = last.values() if isinstance(last, dict) else last if isinstance(last, list) else ()
+        count += len(parts)
+        rest.extend(parts)
+    return count > most
 
 
 def _is_as_before(request: Mapping[str, Any]) -> bool:

@@ -148,6 +148,25 @@ def test_a_check_that_takes_too_long_is_no_reason_to_refuse(
     assert "opa check did not end within" in response["warnings"][0]
 
 
+def test_an_object_beyond_the_limits_is_stored_unchecked() -> None:
+    nested: Any = 1
+    for _ in range(900):
+        nested = {"a": nested}
+    for parameters, reason in (
+        ({f"k{number}": 1 for number in range(10_000)}, "it has more than 10,000 values"),
+        (nested, "maximum recursion depth"),
+    ):
+        response = answer(Stored(fairlead()), policy("mine", parameters=parameters))
+        assert response["allowed"]
+        assert f"Policy mine could not be checked before it was stored: {reason}" in str(response)
+
+
+def test_of_many_mistakes_the_first_are_told() -> None:
+    message = refusal(Stored(fairlead()), policy("mine", **{f"k{key}": 1 for key in range(99)}))
+    assert message.count("unknown key") == 10
+    assert message.endswith("; and 89 more")
+
+
 def test_an_api_server_that_cannot_be_asked_is_no_reason_to_refuse() -> None:
     stored = Stored(fairlead())
     stored.error = FairleadError("connection refused")
