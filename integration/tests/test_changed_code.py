@@ -18,7 +18,7 @@ PROFILES = ["processes"]
 pytestmark = pytest.mark.embedded("its servers are processes")
 
 
-def deployed(cluster: EmbeddedCluster) -> dict[str, int]:
+def deployed(cluster: EmbeddedCluster) -> dict[str, int | None]:
     """Deploy, and return the pid of each server."""
     deploy.deploy(cluster, PolicySet.load(Settings()), progress=Progress())
     return {name: server["pid"] for name, server in cluster.servers().items()}

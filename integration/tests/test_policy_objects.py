@@ -237,9 +237,9 @@ def test_what_is_stored_unchecked_changes_nothing_and_its_status_has_the_line(
 
 
 def live(objects: clients.Objects, name: str) -> Object:
-    found = objects.get(VERSION, "Policy", name)
-    assert found
-    return found
+    policy_object = objects.get(VERSION, "Policy", name)
+    assert policy_object
+    return policy_object
 
 
 def test_the_status_has_what_was_decided_and_the_list_of_policies_shows_it(

@@ -201,13 +201,14 @@ class Lifecycle:
     def _tell_decisions(self, state: _State) -> None:
         """Write what OPAs decided by each Policy. Raises ApiServerError."""
         now = time.monotonic()
-        credentials = deployed_state.credentials(self._objects)
-        if now - self._told < DECISIONS or credentials is None:
+        if now - self._told < DECISIONS:
             return
+        self._told = now
         with self._lease.attempt() as leading:
-            self._told = now
-            sidecars = self._cluster().sidecars() if leading else ()
-            reports = decided.reports(sidecars, credentials.token)
+            credentials = deployed_state.credentials(self._objects) if leading else None
+            if credentials is None:
+                return
+            reports = decided.reports(self._cluster().sidecars(), credentials.token)
             for value in state.policies:
                 intents = [value["metadata"]["name"], *(value["spec"].get("instances") or ())]
                 status = decided.patch(value.get("status") or {}, intents, reports)

@@ -79,20 +79,20 @@ class Reviews:
         """
         key = _key(value)
         fairlead = self._objects.get(VERSION, FAIRLEAD, NAME) or {"metadata": {"name": NAME}}
-        others = {_key(policy): policy for policy in self._objects.list(VERSION, POLICY, None)}
-        others.pop(key, None)
+        stored = {_key(policy): policy for policy in self._objects.list(VERSION, POLICY, None)}
+        stored.pop(key, None)
         while True:
             try:
                 if key[0] == FAIRLEAD:
-                    _check(value, [*others.values()])
+                    _check(value, [*stored.values()])
                 else:
-                    _check(fairlead, [*others.values(), value])
+                    _check(fairlead, [*stored.values(), value])
             except WrongObjects as error:
                 if mistakes := error.faults.get(key):
                     return mistakes
-                if not others.keys() & error.faults.keys():
+                if not stored.keys() & error.faults.keys():
                     raise
-                others = {name: each for name, each in others.items() if name not in error.faults}
+                stored = {name: each for name, each in stored.items() if name not in error.faults}
             else:
                 return ()
 

@@ -59,7 +59,6 @@ class Decisions:
         self._clock = clock
         self._budgets = {kind: _Budget(*sizes, clock()) for kind, sizes in BUDGETS.items()}
         self._unwritten: Counter[str] = Counter()
-        self._counts: dict[str, Counter[str]] = {}
         self._last: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self._warned_at = clock() - _PAUSE
 
@@ -80,8 +79,7 @@ class Decisions:
         "last": {time, outcome, kind, namespace, name}}, the last one without what is not known.
         """
         with self._lock:
-            counts = {intent: dict(counted) for intent, counted in self._counts.items()}
-            last = dict(self._last)
+            last, counts = dict(self._last), self._metrics.decided()
         return {
             intent: {"counts": counts[intent], "last": _shown(*decision)}
             for intent, decision in last.items()
@@ -95,7 +93,6 @@ class Decisions:
         pairs = list(decision_entries.outcomes(decision.entry))
         for intent, outcome in pairs:
             self._metrics.decisions.labels(intent, outcome).inc()
-            self._counts.setdefault(intent, Counter())[outcome] += 1
             self._last[intent] = outcome, decision.entry
         if self._write:
             line = _line(decision.text, decision.entry)

@@ -86,6 +86,16 @@ class Metrics:
         for peer in ("opa", "kubernetes"):
             self.errors.labels(peer)
 
+    def decided(self) -> dict[str, dict[str, int]]:
+        """How often each intent had which outcome."""
+        counts: dict[str, dict[str, int]] = {}
+        for metric in self.decisions.collect():
+            for sample in metric.samples:
+                if sample.name.endswith("_total"):
+                    intent, outcome = sample.labels["intent"], sample.labels["outcome"]
+                    counts.setdefault(intent, {})[outcome] = int(sample.value)
+        return counts
+
     def holds(self, desired: Snapshot, opa_state: Served, rejected: int, pending: int) -> None:
         """Record the result of a cycle."""
         policies = sum(1 for kind, _ in desired.texts if kind == "policy")

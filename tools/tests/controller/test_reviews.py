@@ -162,7 +162,8 @@ def test_an_object_beyond_the_limits_is_stored_unchecked() -> None:
 
 
 def test_of_many_mistakes_the_first_are_told() -> None:
-    message = refusal(Stored(fairlead()), policy("mine", **{f"k{key}": 1 for key in range(99)}))
+    unknown: dict[str, Any] = {f"k{number}": 1 for number in range(99)}
+    message = refusal(Stored(fairlead()), policy("mine", **unknown))
     assert message.count("unknown key") == 10
     assert message.endswith("; and 89 more")
 

@@ -251,12 +251,12 @@ def test_what_intents_decided_is_told_to_whoever_has_the_token(site: Site) -> No
     assert site.post("/logs", packed([decision(**answer) for answer in answers])).ok
     for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "the-token"}):
         assert site.get("/decisions", headers).status_code == 401
-    told = site.get("/decisions", {"Authorization": "Bearer the-token"}).json()
-    assert {name: entry["counts"] for name, entry in told.items()} == {
+    by_intent = site.get("/decisions", {"Authorization": "Bearer the-token"}).json()
+    assert {name: entry["counts"] for name, entry in by_intent.items()} == {
         "limits": {"denied": 1, "allowed": 1},
         "node-pool": {"placed": 1},
     }
-    assert told["limits"]["last"]["outcome"] == "allowed"
+    assert by_intent["limits"]["last"]["outcome"] == "allowed"
 
 
 def test_only_loopback_may_upload_decisions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
