@@ -22,7 +22,7 @@ from fairlead.common.progress import Progress
 from fairlead.deployment.names import CONTROLLER, NAMESPACE, OBJECTS_WEBHOOK, POLICIES
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.kube.own_kinds import NAME, VERSION
+from fairlead.kube.own_kinds import NAME, PINNED, VERSION
 from fairlead.operations import deploy, history, policy_list, push, rollback
 from fairlead.operations.status import status
 from fairlead.policy import policy_objects
@@ -180,15 +180,22 @@ def test_what_is_wrong_is_refused_with_its_line(
 
 @pytest.fixture
 def unchecked(
-    objects: clients.Objects, apply: Callable[[Object], str]
+    cluster: EmbeddedCluster, objects: clients.Objects, apply: Callable[[Object], str]
 ) -> Iterator[Callable[[Object], str]]:
     """Stores an object as if no controller answered, and returns what becomes of it."""
-    webhook = ADMISSION, "ValidatingWebhookConfiguration", OBJECTS_WEBHOOK
-    before = objects.get(*webhook)
-    assert before
+    webhook = {
+        "apiVersion": ADMISSION,
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": OBJECTS_WEBHOOK},
+    }
+    someone = clients.Objects(cluster.kubeconfig, field_manager="someone")
+
+    def select(**labels: str) -> None:
+        selector = {"path": "/webhooks/0/objectSelector", "value": {"matchLabels": labels}}
+        someone.patch(webhook, [{"op": "replace", **selector}])
 
     def stored(manifest: Object) -> str:
-        objects.delete(*webhook)
+        select(nothing="has-this")
 
         def once() -> bool:
             with contextlib.suppress(Refused):
@@ -200,8 +207,7 @@ def unchecked(
         return apply(manifest)
 
     yield stored
-    before["metadata"] = {key: before["metadata"][key] for key in ("name", "labels")}
-    objects.apply(before)
+    select()
 
 
 def test_what_is_stored_unchecked_changes_nothing_and_its_status_has_the_line(
@@ -285,7 +291,7 @@ def test_settings_that_contradict_each_other_leave_the_last_good_ones_in_force(
         objects.apply(other)
 
 
-def test_a_push_changes_the_objects_and_a_rollback_says_what_to_do(
+def test_a_push_changes_the_objects(
     cluster: EmbeddedCluster,
     objects: clients.Objects,
     apply: Callable[[Object], str],
@@ -312,11 +318,52 @@ def test_a_push_changes_the_objects_and_a_rollback_says_what_to_do(
     names = [each["metadata"]["name"] for each in objects.list(VERSION, "Policy", None)]
     assert names == ["by-hand"]
     assert "is forbidden" in marked()
-    with pytest.raises(UsageError, match="apply the earlier objects again"):
-        rollback.rollback(cluster, None, progress=QUIET)
     assert deploy.plan(cluster, PolicySet.load(Settings()), progress=QUIET)
     assert {outcome.action for outcome in deployed(cluster)} == {"unchanged"}
     assert "is forbidden" in marked()
+
+
+def test_a_rollback_pins_a_revision_until_the_next_push(
+    cluster: EmbeddedCluster,
+    objects: clients.Objects,
+    apply: Callable[[Object], str],
+    marked: Callable[[], str],
+) -> None:
+    apply(fairlead())
+    first = revision(objects)
+    apply(policy())
+    second = revision(objects)
+    assert "is forbidden" in marked()
+    done = rollback.rollback(cluster, None, message="it is wrong", progress=QUIET)
+    assert (done["revision"], done["previous"], done["direction"]) == (first, second, "back")
+    assert {opa["revision"] for opa in done["opa"]} == {first}
+    (latest, *_) = history.entries(objects)
+    assert (latest.number, latest.action, latest.message) == (
+        done["entry"],
+        "rollback",
+        "it is wrong",
+    )
+    assert marked() == ""
+    assert "is pinned in place of the objects" in apply(policy(enforcement="warn"))
+    assert (revision(objects), status_of(objects)["revision"]) == (first, first)
+    (problem,) = (one for one in status(cluster)["problems"] if "pinned" in one)
+    assert problem.startswith(f"Fairlead {NAME} is not in force: revision {first} is pinned")
+    with pytest.raises(UsageError, match="is pinned in place of the objects: run `fairlead push`"):
+        deploy.deploy(cluster, PolicySet.load(Settings()), progress=QUIET)
+    os.kill(until(lambda: running(cluster), what="the controller runs"), signal.SIGKILL)
+    forward = rollback.rollback(cluster, second, progress=QUIET)
+    assert (forward["revision"], forward["direction"]) == (second, "forward")
+    assert "is forbidden" in marked()
+    objects.merge(fairlead(), {"metadata": {"annotations": {PINNED: "0000"}}})
+    until(
+        lambda: (
+            "is neither the number of an entry" in status_of(objects)["conditions"][0]["message"]
+        ),
+        what="a revision that nobody knows changes nothing",
+    )
+    assert "is forbidden" in marked()
+    push.push(cluster, PolicySet.load(Settings()), progress=QUIET)
+    assert apply(policy()) == IN_FORCE
 
 
 def deployed(cluster: EmbeddedCluster) -> list[Any]:

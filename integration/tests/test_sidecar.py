@@ -195,8 +195,8 @@ def test_data_is_loaded_where_kube_mgmt_would_put_it(
 
     def refused() -> bool:
         config_map = objects.get("v1", "ConfigMap", "prices", NAMESPACE) or {}
-        annotation = json.loads(config_map["metadata"]["annotations"][STATUS])
-        return bool(annotation["status"] == "error")
+        annotations = config_map["metadata"].get("annotations") or {}
+        return bool(json.loads(annotations.get(STATUS, "{}")).get("status") == "error")
 
     eventually(refused, "it is told that the data are not JSON")
     assert opa.document(["fairlead", "prices"]) == {"eu.json": {"gpu": 4}}

@@ -6,21 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from fairlead.clusters.base import OpaServer, Server
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.deployment.credentials import SERVICE_NAMES, Credentials
-from fairlead.deployment.names import CONTROLLER, NAMESPACE, OBJECTS_WEBHOOK, OPA, WEBHOOKS
+from fairlead.deployment.names import CONTROLLER, NAMESPACE, OPA
 from fairlead.deployment.sidecars import Sidecar
 from fairlead.keeper import servers
 from fairlead.kube import clients
 from fairlead.policy.policy_set import PolicySet
-
-_ADMISSION = "admissionregistration.k8s.io/v1"
-_CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 class InsideCluster:
@@ -38,13 +34,16 @@ class InsideCluster:
         kubeconfig: Path | None,
         ca: Path,
         list_servers: Callable[[], list[servers.Server]],
+        urls: tuple[str | None, str | None] = (None, None),
     ) -> None:
         """`ca` is the file with the CA of OPA's certificate, `list_servers` lists OPAs and their
-        sidecars (fairlead.keeper.servers). Raises UsageError for an unusable kubeconfig.
+        sidecars (fairlead.keeper.servers). `urls` are those at which API servers call OPA and the
+        controller, None if they call Services. Raises UsageError for an unusable kubeconfig.
         """
         self._kubeconfig = kubeconfig
         self._ca = ca
         self._list_servers = list_servers
+        self._urls = urls
 
     @property
     def kubeconfig(self) -> Path:
@@ -58,21 +57,12 @@ class InsideCluster:
         return clients.Objects(self._kubeconfig)
 
     def webhook_url(self, sidecar: Sidecar) -> str | None:
-        """The URL that API servers call now; None if they call a Service."""
-        address = self._called(WEBHOOKS)
-        return f"{address}/" if address else None
+        """See the protocol."""
+        return self._urls[0]
 
     def controller_url(self) -> str | None:
-        """The same for the webhook of objects."""
-        return self._called(OBJECTS_WEBHOOK)
-
-    def _called(self, name: str) -> str | None:
-        objects = self.objects()
-        for kind in _CONFIGURATIONS:
-            for webhook in (objects.get(_ADMISSION, kind, name) or {}).get("webhooks") or ():
-                if url := webhook["clientConfig"].get("url"):
-                    return f"https://{urlsplit(url).netloc}"
-        return None
+        """See the protocol."""
+        return self._urls[1]
 
     @cached_property
     def sidecar(self) -> Sidecar:

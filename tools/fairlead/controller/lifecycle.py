@@ -18,19 +18,16 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Logged
-from fairlead.controller import decided, objects_watch, statuses
+from fairlead.controller import decided, objects_watch, reports, statuses
 from fairlead.controller.inside import InsideCluster
 from fairlead.controller.statuses import Outcome
 from fairlead.deployment.controller import CHECKED
-from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE, NAMESPACE
+from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE
 from fairlead.keeper.lease import Lease
-from fairlead.keeper.servers import Server
 from fairlead.kube import clients
-from fairlead.kube.errors import ApiServerError
-from fairlead.kube.events import event
 from fairlead.kube.own_kinds import NAME, VERSION
 from fairlead.opa import cli
-from fairlead.operations import deployed_state, object_following, push
+from fairlead.operations import deployed_state, object_following, push, rollback
 from fairlead.policy import bundles, parameter_rules, policy_objects
 from fairlead.policy.policy_objects import (
     FAIRLEAD,
@@ -89,19 +86,13 @@ class Lifecycle:
     name = "lifecycle"
 
     def __init__(
-        self,
-        kubeconfig: Path | None,
-        ca: Path,
-        list_servers: Callable[[], list[Server]],
-        *,
-        replica: str,
+        self, kubeconfig: Path | None, inside: Callable[[], InsideCluster], *, replica: str
     ) -> None:
-        """See InsideCluster for the first arguments; `replica` is the name of this one. Raises
+        """`inside` gives the cluster anew, and `replica` is the name of this one. Raises
         UsageError.
         """
         self._kubeconfig = kubeconfig
-        self._ca = ca
-        self._list_servers = list_servers
+        self._inside = inside
         self._objects = clients.Objects(kubeconfig, field_manager=CONTROLLER)
         self._lease = Lease(self._objects, replica, name=LIFECYCLE_LEASE, restored=True)
         self._changed = Event()
@@ -179,15 +170,21 @@ class Lifecycle:
     def _brought(
         self, fairlead: Mapping[str, Any], policies: Sequence[Mapping[str, Any]]
     ) -> Outcome:
-        """Bring the policies of these objects into force, unless they are."""
-        progress = Logged(log)
+        """Bring the policies of these objects, or the pinned revision, into force, unless they
+        are.
+        """
+        progress, cluster = Logged(log), self._inside()
+        message, pinned = object_following.message_of(fairlead), policy_objects.pinned(fairlead)
         try:
-            objects = PolicyObjects.read(fairlead, policies)
-            policy_set = objects.policy_set(parameter_rules.rules(progress))
-            cluster = self._cluster()
-            with objects.explained():
-                message = object_following.message_of(fairlead)
-                result = push.by_controller(cluster, policy_set, message=message, progress=progress)
+            if pinned:
+                result = rollback.by_controller(cluster, pinned, message=message, progress=progress)
+            else:
+                objects = PolicyObjects.read(fairlead, policies)
+                policy_set = objects.policy_set(parameter_rules.rules(progress))
+                with objects.explained():
+                    result = push.by_controller(
+                        cluster, policy_set, message=message, progress=progress
+                    )
         except WrongObjects as error:
             return Outcome(error=str(error), faults=error.faults)
         except UsageError as error:
@@ -196,7 +193,8 @@ class Lifecycle:
             return Outcome(error=str(error))
         served = [opa["revision"] for opa in result["opa"]]
         installed = f"{served.count(result['revision'])}/{len(served)}"
-        return Outcome(result["revision"], installed)
+        how_it_ends = object_following.UNPIN if pinned else ""
+        return Outcome(result["revision"], installed, pinned=how_it_ends)
 
     def _tell_decisions(self, state: _State) -> None:
         """Write what OPAs decided by each Policy. Raises ApiServerError."""
@@ -208,15 +206,12 @@ class Lifecycle:
             credentials = deployed_state.credentials(self._objects) if leading else None
             if credentials is None:
                 return
-            reports = decided.reports(self._cluster().sidecars(), credentials.token)
+            reports = decided.reports(self._inside().sidecars(), credentials.token)
             for value in state.policies:
                 intents = [value["metadata"]["name"], *(value["spec"].get("instances") or ())]
                 status = decided.patch(value.get("status") or {}, intents, reports)
                 if status is not None:
                     self._objects.merge_status(value, status)
-
-    def _cluster(self) -> InsideCluster:
-        return InsideCluster(self._kubeconfig, self._ca, self._list_servers)
 
     def _tell(self, state: _State, fairlead: Mapping[str, Any], outcome: Outcome) -> None:
         """Write the status of each object, and an Event. Raises ApiServerError if a status cannot
@@ -229,25 +224,11 @@ class Lifecycle:
                 status = {**(status or {}), "objects": state.objects}
             if status is not None:
                 self._objects.merge_status(value, status)
-        message = outcome.error or f"revision {outcome.revision} is in force"
+        message = outcome.message
         if message == self._last_message:
             return
         self._last_message = message
-        metadata = fairlead["metadata"]
-        about = {
-            "apiVersion": VERSION,
-            "kind": FAIRLEAD,
-            "name": NAME,
-            "uid": metadata["uid"],
-            "namespace": NAMESPACE,
-        }
-        log.info("%s", message)
-        written = (
-            event("Warning", "NotInForce", message, about=about, component=CONTROLLER)
-            if outcome.error
-            else event("Normal", "InForce", message, about=about, component=CONTROLLER)
-        )
-        try:
-            self._objects.create(written)
-        except ApiServerError as error:
-            log.warning("the Event could not be written: %s", error)
+        if outcome.error:
+            reports.write(self._objects, fairlead, "Warning", "NotInForce", message)
+        else:
+            reports.write(self._objects, fairlead, "Normal", "InForce", message)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.common import texts
-from fairlead.policy.policy_objects import Key
+from fairlead.policy.policy_objects import FAIRLEAD, Key
 
 READY = "Ready"
 _MOST = 10
@@ -24,13 +24,22 @@ _LINE = re.compile(r"^spec[^ ]*:(\d+): ")
 @dataclass(frozen=True)
 class Outcome:
     """What became of a change of the objects: the revision in force and on how many OPAs of how
-    many it is, or the error, with the mistakes of each object.
+    many it is, or the error, with the mistakes of each object. `pinned` says how a pinned revision
+    ends, if one is in force in place of the objects.
     """
 
     revision: str = ""
     installed: str = ""
     error: str = ""
     faults: Mapping[Key, Sequence[str]] = field(default_factory=dict)
+    pinned: str = ""
+
+    @property
+    def message(self) -> str:
+        """The outcome in a sentence."""
+        if self.pinned:
+            return f"revision {self.revision} is pinned in place of the objects: {self.pinned}"
+        return self.error or f"revision {self.revision} is in force"
 
     @property
     def is_final(self) -> bool:
@@ -46,7 +55,11 @@ def of(value: Mapping[str, Any], outcome: Outcome) -> dict[str, Any] | None:
     metadata, before = value["metadata"], value.get("status") or {}
     faults = outcome.faults.get((value["kind"], metadata["name"]), ())
     status: dict[str, Any] = {"observedGeneration": metadata["generation"], "errors": None}
-    if not outcome.error:
+    if outcome.pinned:
+        ready, reason, message = "False", "Pinned", outcome.message
+        if value["kind"] == FAIRLEAD:
+            status |= {"revision": outcome.revision, "installed": outcome.installed}
+    elif not outcome.error:
         ready, reason, message = "True", "InForce", f"in force on {outcome.installed} OPAs"
         status |= {"revision": outcome.revision, "installed": outcome.installed}
     elif faults:

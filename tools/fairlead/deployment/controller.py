@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath, PurePosixPath
+from typing import Any
 
 from fairlead.common import durations
 from fairlead.deployment import component_flags as flags
@@ -60,6 +61,23 @@ FORMER = (
 )
 """What versions deployed in which several processes did the controller's work, or in which Policies
 were PlacementPolicies; every deployment deletes them."""
+
+_MADE = (
+    "Secret",
+    "ConfigMap",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+)
+
+
+def makes(manifest: Mapping[str, Any]) -> bool:
+    """Whether the controller makes this object where settings are an object. All others, such as
+    Deployments and rights, have to be applied.
+    """
+    return manifest["kind"] in _MADE
+
 
 OFF, REQUESTER = "access/off.yaml.j2", "access/requester.yaml.j2"
 """The templates of the guard that stands where access was switched off, and of the policy that

@@ -87,6 +87,12 @@ def render_webhooks(policies: PolicySet) -> list[dict[str, Any]]:
     return [manifest for objects in files.values() for manifest in objects]
 
 
+def render_secrets(policies: PolicySet, credentials: Credentials) -> list[dict[str, Any]]:
+    """The Secrets with these credentials."""
+    files = render_files(policies, credentials, templates=["30-secrets.yaml.j2"])
+    return [manifest for objects in files.values() for manifest in objects]
+
+
 def render_access(policies: PolicySet, template: str) -> list[dict[str, Any]]:
     """The objects of a template of transient access that not every deployment has."""
     files = render_files(policies, Credentials("", b"", b"", b""), templates=[template])

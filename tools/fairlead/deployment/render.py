@@ -8,11 +8,14 @@ from typing import Any
 
 from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import manifests, sidecars
+from fairlead.deployment import controller, manifests, sidecars
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.secrets_file import SecretsFile, load
-from fairlead.policy import staging
+from fairlead.policy import policy_objects, staging
 from fairlead.policy.policy_set import PolicySet
+
+OBJECTS_FILE = "95-objects.yaml"
+"""The file of the settings and policies, if they are objects."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,26 @@ class Rendered:
             if secrets
             else None
         )
+
+
+def render_for_objects(policies: PolicySet) -> Rendered:
+    """What the controller does not make of a deployment whose settings and policies are objects,
+    and these objects. Raises UsageError for settings and policies that cannot be objects, or do not
+    suit such a cluster.
+    """
+    settings = policies.settings
+    if settings.certificates.by != "fairlead":
+        raise UsageError("certificates by cert-manager need `fairlead deploy`, without --kustomize")
+    if too_short := settings.certificates.too_short_for_kubelets():
+        raise UsageError(too_short)
+    nobody = Credentials("", b"", b"", b"").opening(settings.scopes())
+    made = manifests.render_files(policies, nobody, sidecar=sidecars.DEFAULT)
+    files = {
+        name: [manifest for manifest in objects if not controller.makes(manifest)]
+        for name, objects in made.items()
+    }
+    files = {name: objects for name, objects in files.items() if objects}
+    return Rendered({**files, OBJECTS_FILE: policy_objects.of_policy_set(policies)})
 
 
 def render(

@@ -117,7 +117,7 @@ class Lease:
         waiting.until(
             self._taken,
             deadline=PATIENCE,
-            what=f"nobody else changes the certificate (Lease {self._name})",
+            what=f"nobody else is at work (Lease {self._name})",
             pause=0.5,
         )
         with self._renewed():
@@ -205,7 +205,8 @@ class Lease:
                 if (lease.get("spec") or {}).get("holderIdentity") == self._holder:
                     self._write(lease["metadata"]["resourceVersion"], "")
             except ApiServerError as error:
-                log.warning("the Lease %s cannot be given back: %s", self._name, error)
+                if error.status != 404:  # else there is nothing to give back
+                    log.warning("the Lease %s cannot be given back: %s", self._name, error)
 
     def _write(
         self, version: str, holder: str, *, acquired: bool = False, transitions: int = 0

@@ -121,11 +121,13 @@ class Objects(ApiRequests):
         )
 
     @patiently
-    def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Server-side apply; a field that the API does not know is an error. Raises Refused,
-        Unreachable.
+    def apply(
+        self, manifest: Mapping[str, Any], *, dry_run: bool = False, force: bool = True
+    ) -> dict[str, Any]:
+        """Server-side apply; a field that the API does not know is an error, and without `force`
+        one that another manager has set otherwise. Raises Refused, Unreachable.
         """
-        query = {"force": "true", "fieldValidation": "Strict", **_dry(dry_run)}
+        query = {"force": str(force).lower(), "fieldValidation": "Strict", **_dry(dry_run)}
         return self._change("apply", manifest, manifest, query, content_type=APPLY)
 
     def apply_whole(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:

@@ -11,6 +11,9 @@ FAIRLEADS = ("fairleads", "Fairlead", "v1")
 """The resource, kind and version of the settings, of which there is one object."""
 NAME = "fairlead"
 """The name of that object."""
+PINNED = "fairlead.dev/pinned"
+"""The annotation of that object with the revision that is in force in place of what the objects
+say."""
 POLICIES = ("policies", "Policy", "v1")
 """The resource, kind and version of a policy."""
 VERSION = f"{GROUP}/{POLICIES[2]}"

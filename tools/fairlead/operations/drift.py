@@ -38,7 +38,7 @@ AS_DEPLOYED, DIFFERS, MISSING, UNKNOWN = "as deployed", "differs", "missing", "u
 DISABLED = "disabled"
 """As deployed, except that `fairlead disable` switched the object off, in whole or in part."""
 
-_ADMISSION = "admissionregistration.k8s.io/v1"
+ADMISSION = "admissionregistration.k8s.io/v1"
 _ATTEMPTS = 5
 _SWITCHED = (
     *WEBHOOKS,
@@ -53,7 +53,8 @@ class Compared:
 
     `fields` are the paths that differ, such as `webhooks[node-pool.fairlead.dev].failurePolicy`.
     `failure_policy` is the one in the cluster, of a guard or of a configuration's first webhook.
-    `error` says why an unknown object cannot be read. `manifest` is what a deployment applies.
+    `error` says why an unknown object cannot be read. `manifest` is what a deployment applies, and
+    `live` what is there.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Compared:
     failure_policy: str | None = None
     error: str | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    live: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def superseded(
     with suppress(FairleadError):  # no version that can be read here deployed it
         deployed = rendered(cluster, config_map, credentials, GUARDS)
         identities = ((o["kind"], o["metadata"]["name"]) for o in deployed)
-        return [(_ADMISSION, *identity) for identity in identities if identity not in remaining]
+        return [(ADMISSION, *identity) for identity in identities if identity not in remaining]
     return []
 
 
@@ -237,15 +239,11 @@ def restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict
     """
     content = object_comparison.content(manifest)
     if "webhooks" in content:
-        injected = {
-            webhook["name"]: {"caBundle": bundle}
-            for webhook in live.get("webhooks") or ()
-            if (bundle := webhook["clientConfig"].get("caBundle"))
-        }
+        trusted = _trusted(live)
         content["webhooks"] = [
             {
                 **webhook,
-                "clientConfig": {**injected.get(webhook["name"], {}), **webhook["clientConfig"]},
+                "clientConfig": {**trusted.get(webhook["name"], {}), **webhook["clientConfig"]},
             }
             for webhook in content["webhooks"]
         ]
@@ -259,6 +257,30 @@ def restoring(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict
             if field not in content and field not in object_comparison.ENVELOPE
         ),
     ]
+
+
+def with_bundles(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The manifest with the CAs that the webhooks of `live` trust: a renewal may be at work."""
+    if "webhooks" not in manifest:
+        return manifest
+    trusted = _trusted(live)
+    webhooks = [
+        {
+            **webhook,
+            "clientConfig": {**webhook["clientConfig"], **trusted.get(webhook["name"], {})},
+        }
+        for webhook in manifest["webhooks"]
+    ]
+    return {**manifest, "webhooks": webhooks}
+
+
+def _trusted(live: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The CA bundle of each webhook, by its name."""
+    return {
+        webhook["name"]: {"caBundle": bundle}
+        for webhook in live.get("webhooks") or ()
+        if (bundle := webhook["clientConfig"].get("caBundle"))
+    }
 
 
 def settings(config_map: Mapping[str, Any]) -> Settings:
@@ -287,12 +309,14 @@ def compared(
             return Compared(kind, name, namespace, UNKNOWN, error=str(error))
         live = None  # the API server does not even serve the kind
     if live is None:
-        return Compared(kind, name, namespace, MISSING)
+        return Compared(kind, name, namespace, MISSING, manifest=manifest)
     expected = disabled_objects.kept(manifest, live)
     fields = tuple(sorted(set(_differences(expected, live, issuer))))
     as_expected = AS_DEPLOYED if expected is manifest else DISABLED
     state = DIFFERS if fields else as_expected
-    return Compared(kind, name, namespace, state, fields, _failure_policy(live), manifest=manifest)
+    return Compared(
+        kind, name, namespace, state, fields, _failure_policy(live), manifest=manifest, live=live
+    )
 
 
 def _failure_policy(live: Mapping[str, Any]) -> str | None:

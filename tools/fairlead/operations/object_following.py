@@ -11,23 +11,17 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.kube.own_kinds import FAIRLEADS, NAME, POLICIES, VERSION
+from fairlead.kube.own_kinds import FAIRLEADS, GROUP, NAME, PINNED, POLICIES, VERSION
 from fairlead.policy import parameter_rules, policy_objects
 from fairlead.policy.policy_objects import PolicyObjects
 from fairlead.policy.policy_set import PolicySet
-
-ROLLBACK = (
-    "apply the earlier objects again, with kubectl or by a revert in Git, and the controller "
-    "brings them into force"
-)
-"""What to do instead of `fairlead rollback`."""
 
 NO_CONTROLLER = (
     f"the settings and policies of this cluster are objects ({FAIRLEADS[1]} {NAME}), and with its "
     "engine no controller runs: change the objects, and run `fairlead deploy`; or delete "
     f"{FAIRLEADS[1]} {NAME}, to push files"
 )
-"""Why `fairlead push` cannot change the objects of such a cluster."""
+"""Why `fairlead push` and `rollback` cannot change the objects of such a cluster."""
 
 INSTEAD = (
     f"the settings and policies are the objects of the cluster ({FAIRLEADS[1]} {NAME}), and not "
@@ -39,6 +33,12 @@ _PUSHED = "fairlead.dev/pushed"
 """The label of the Policies that `fairlead push` applied, and deletes when their folder is gone."""
 _MESSAGE = "fairlead.dev/message"
 """The annotation of Fairlead with what the history says of the change."""
+UNPIN = (
+    f"run `fairlead push`, or `kubectl annotate {FAIRLEADS[0]}.{GROUP} {NAME} "
+    f"{PINNED}-`, and the objects count again"
+)
+"""How a pinned revision ends."""
+_FAIRLEAD = {"apiVersion": VERSION, "kind": FAIRLEADS[1], "metadata": {"name": NAME}}
 _DEADLINE = 180.0
 """Seconds within which the controller has brought a change into force, or refused it."""
 
@@ -61,22 +61,15 @@ def message_of(fairlead: Mapping[str, Any]) -> str | None:
     return str(message) if message else None
 
 
-def require_none(objects: clients.Objects, way_out: str) -> None:
-    """Raises UsageError, with the way out, if the settings of the cluster are an object."""
-    if followed(objects) is not None:
-        raise UsageError(
-            f"the settings and policies of this cluster are objects ({FAIRLEADS[1]} {NAME}): "
-            f"{way_out}"
-        )
-
-
 def policy_set(objects: clients.Objects, progress: Progress) -> PolicySet | None:
     """The policies that the objects of a cluster make; None if its settings are no object. Raises
-    WrongObjects, FairleadError.
+    WrongObjects, UsageError if a revision is pinned in their place, and FairleadError.
     """
     fairlead = followed(objects)
     if fairlead is None:
         return None
+    if revision := policy_objects.pinned(fairlead):
+        raise UsageError(f"revision {revision} is pinned in place of the objects: {UNPIN}")
     policies = objects.list(VERSION, POLICIES[1], None)
     return PolicyObjects.read(fairlead, policies).policy_set(parameter_rules.rules(progress))
 
@@ -106,14 +99,30 @@ def push(
     ]
     for name in gone:
         objects.delete(VERSION, POLICIES[1], name)
+    objects.merge(manifests[0], {"metadata": {"annotations": {PINNED: None}}})
     progress.update("objects", "waiting until the controller has brought them into force")
-    _settled(objects)
+    if wrong := list(_complaints(_judged(objects))):
+        raise FairleadError("\n".join([*wrong, "what was in force before stays so"]))
     return [f"{POLICIES[1]} {name} is deleted: these policies do not have it" for name in gone]
 
 
-def _settled(objects: clients.Objects) -> None:
-    """Return when the controller has brought all objects into force. Raises FairleadError with what
-    it says of each that is not.
+def pin(objects: clients.Objects, revision: str, message: str | None, progress: Progress) -> None:
+    """Pin a revision of the history in place of what the objects say, with a message for the
+    history, and return when it is in force. Raises FairleadError with what the controller says if
+    it does not come into force: what was before stays so, and the objects count.
+    """
+    annotations = {PINNED: revision, _MESSAGE: message}
+    objects.merge(_FAIRLEAD, {"metadata": {"annotations": annotations}})
+    progress.update("objects", "waiting until the controller has brought the revision into force")
+    fairlead, *_ = _judged(objects)
+    if fairlead["status"].get("revision") != revision:
+        objects.merge(_FAIRLEAD, {"metadata": {"annotations": {PINNED: None}}})
+        raise FairleadError("\n".join([*_complaints([fairlead]), "nothing is pinned"]))
+
+
+def _judged(objects: clients.Objects) -> list[dict[str, Any]]:
+    """Fairlead and all Policies, once the controller has looked at them as they are. Raises
+    FairleadError.
     """
 
     def judged() -> list[dict[str, Any]]:
@@ -123,16 +132,17 @@ def _settled(objects: clients.Objects) -> None:
             raise FairleadError("; ".join(_complaints(every)) or "it has not seen them yet")
         return every
 
-    every = waiting.until(
+    return waiting.until(
         judged, deadline=_DEADLINE, what="the controller has looked at the objects", pause=0.2
     )
-    if wrong := list(_complaints(every)):
-        raise FairleadError("\n".join([*wrong, "what was in force before stays so"]))
 
 
 def problems(objects: clients.Objects) -> list[str]:
-    """A sentence for each object that is not in force as it is. Raises FairleadError."""
-    return list(_complaints(_every(objects)))
+    """A sentence for each object that is not in force as it is; of a pinned revision, one for all
+    of them. Raises FairleadError.
+    """
+    every = _every(objects)
+    return list(_complaints(every[:1] if every and policy_objects.pinned(every[0]) else every))
 
 
 def policies(objects: clients.Objects) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import engine_names, manifests
-from fairlead.deployment.names import NAMESPACE, POLICIES, TOKEN_SECRET
+from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, TOKEN_SECRET
+from fairlead.keeper.lease import Lease
 from fairlead.kube import clients
 from fairlead.operations import (
     applying,
@@ -23,18 +24,22 @@ from fairlead.operations import (
     change_steps,
     deployed_state,
     history,
+    object_comparison,
     object_following,
     policy_status,
     strategies,
 )
 from fairlead.operations.change_steps import Change
 from fairlead.operations.strategies import cel
-from fairlead.operations.strategies.base import Operation, Revision, Strategy
+from fairlead.operations.strategies.base import Operation, Revision, Strategy, key_of
 from fairlead.policy import bundles, policy_files, staging, usage, workspace
 from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
 
 POLICY_ONLY = frozenset({"nodeLabel", "podSelector", "contact", "enforcement", "intents"})
 """The settings that a push applies; all others shape the sidecar and the pods."""
+_FIRST = "the controller, for the first policies"
+"""Who holds the Lease of the certificate then."""
 
 
 def push(
@@ -69,7 +74,13 @@ def push(
         if object_following.followed(operation.objects) is not None:
             if not asked:
                 raise UsageError(object_following.NO_CONTROLLER)
-            return _as_objects(operation, policies, message, restart=restart)
+
+            def change() -> list[str]:
+                return object_following.push(
+                    operation.objects, policies, message, operation.progress
+                )
+
+            return by_objects(operation, change, restart=restart)
         unused = unused_packages(policies, operation.objects, progress) if asked else []
         result = _carried_out(operation, policies, message, restart=restart)
         return {**result, "warnings": [*unused, *result["warnings"]]}
@@ -79,12 +90,19 @@ def by_controller(
     cluster: Cluster, policies: PolicySet, *, message: str | None, progress: Progress
 ) -> dict[str, Any]:
     """What `push` does and returns, for policies of objects, which were tested where they come
-    from: here they are only checked. Raises as `push`.
+    from: here they are only checked. If nothing was deployed yet, they are the first. Raises as
+    `push`.
     """
     with _begun(cluster, progress) as operation:
         with nothing_pushed():
             workspace.require_sound(policies, progress)
-        return _carried_out(operation, policies, message)
+            is_first = not history.entries(operation.objects)
+        if not is_first:
+            return _carried_out(operation, policies, message, applied=True)
+        strategy = strategies.first(operation)
+        new, change = strategy.render(policies), Change("deploy", message)
+        with Lease(operation.objects, _FIRST).held():  # `fairlead deploy` holds it, too
+            return change_steps.bring(operation, strategy, new, None, change).document()
 
 
 @contextmanager
@@ -95,28 +113,38 @@ def _begun(cluster: Cluster, progress: Progress) -> Iterator[Operation]:
 
 
 def _carried_out(
-    operation: Operation, policies: PolicySet, message: str | None, *, restart: bool = False
+    operation: Operation,
+    policies: PolicySet,
+    message: str | None,
+    *,
+    restart: bool = False,
+    applied: bool = False,
 ) -> dict[str, Any]:
+    """`applied` says whether settings may be new that others have applied with the servers."""
     strategy = strategies.deployed(operation, restart=restart)
     with nothing_pushed():
         deployed = require_deployed(operation)
-        if strategy.engine in engine_names.ASKED:
-            _require_no_deployment(operation.objects, policies, deployed)
         new = strategy.render(policies)
+        if strategy.engine in engine_names.ASKED:
+            _require_same_file_modules(operation.objects)
+            if not (applied and _is_applied(operation, new)):
+                _require_same_deployment(deployed, policies.settings)
         former = strategy.read(previous(operation, deployed))
     warnings = dropped(former.policies, policies)
     result = bring(operation, strategy, new, deployed, former, Change("push", message))
     return {**result, "warnings": [*warnings, *result["warnings"]]}
 
 
-def _as_objects(
-    operation: Operation, policies: PolicySet, message: str | None, *, restart: bool
+def by_objects(
+    operation: Operation, change: Callable[[], list[str]], *, restart: bool = False
 ) -> dict[str, Any]:
-    """Change the objects, and return what `push` does once the controller is done."""
+    """What `push` returns, after a change of the objects of the cluster, which waits for the
+    controller and returns warnings.
+    """
     objects, cluster = operation.objects, operation.cluster
     former = bundles.revision(require_deployed(operation)["data"])
     latest = _latest(objects)
-    warnings = object_following.push(objects, policies, message, operation.progress)
+    warnings = change()
     if restart:
         cluster.restart(progress=operation.progress)
     credentials = deployed_state.credentials(objects)
@@ -176,13 +204,16 @@ def nothing_pushed() -> Iterator[None]:
         raise
 
 
-def _require_no_deployment(
-    objects: clients.Objects, policies: PolicySet, deployed: dict[str, Any]
-) -> None:
-    """Raises UsageError for changes that need a deployment of an engine with servers."""
-    _require_same_file_modules(objects)
-    new = json.loads(json.dumps(policies.settings.deployed_document()))
-    _require_same_deployment(deployed, new)
+def _is_applied(operation: Operation, new: Revision) -> bool:
+    """Whether the Deployment of OPA is as this revision needs it. One that runs beside the cluster
+    does not say.
+    """
+    if operation.cluster.webhook_url(operation.cluster.sidecar):
+        return False
+    identity = ("apps/v1", "Deployment", OPA, NAMESPACE)
+    live = operation.objects.get(*identity)
+    (manifest,) = (manifest for manifest in new.objects if key_of(manifest) == identity)
+    return live is not None and not object_comparison.from_manifest(manifest, live, exactly=False)
 
 
 def dropped(former: PolicySet, new: PolicySet) -> list[str]:
@@ -281,11 +312,12 @@ def _require_same_file_modules(objects: clients.Objects) -> None:
             raise UsageError(f"{module} changed since the last deployment: run `fairlead deploy`")
 
 
-def _require_same_deployment(config_map: dict[str, Any], new: Mapping[str, Any]) -> None:
+def _require_same_deployment(config_map: dict[str, Any], settings: Settings) -> None:
     """Raises UsageError if a setting differs that policies alone cannot bring into force."""
     old = history.settings_of(config_map)
     if old is None:
         return
+    new: dict[str, Any] = json.loads(json.dumps(settings.deployed_document()))
     keys = {*new, *old} - POLICY_ONLY
     changed = sorted(key for key in keys if new.get(key) != old.get(key))
     if changed:

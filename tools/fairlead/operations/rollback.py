@@ -56,16 +56,41 @@ def rollback(
     entry brought what is in force); `missing` is a list of {setting, now, then}, the settings that
     stay, and `wayBack` says how to bring them back, None if none stays.
 
+    If the settings of the cluster are an object, the entry's revision is pinned there, and the
+    controller does the rest. The objects count again after the next push.
+
     Raises UsageError if the history does not have it, if another engine enforced it, or if
     decisions depend on settings that need a deployment (nothing was changed).
     """
     remarks.check("--message", message)
+    return _rolled_back(cluster, reference, message, progress, by_objects=True)
+
+
+def by_controller(
+    cluster: Cluster, revision: str, *, message: str | None, progress: Progress
+) -> dict[str, Any]:
+    """What `rollback` does and returns, for a revision that is pinned. Raises as `rollback`."""
+    return _rolled_back(cluster, revision, message, progress, by_objects=False)
+
+
+def _rolled_back(
+    cluster: Cluster,
+    reference: str | None,
+    message: str | None,
+    progress: Progress,
+    *,
+    by_objects: bool,
+) -> dict[str, Any]:
+    """`by_objects` says whether to leave the change to the controller where it follows objects."""
     with Operation.begun(cluster, progress) as operation:
-        bundle_following.require_no_bundles(operation.objects, bundle_following.PUSH)
-        object_following.require_none(operation.objects, object_following.ROLLBACK)
+        objects = operation.objects
+        bundle_following.require_no_bundles(objects, bundle_following.PUSH)
+        is_followed = by_objects and object_following.followed(objects) is not None
         strategy = strategies.deployed(operation)
         deployed = push.require_deployed(operation)
-        entries = history.entries(operation.objects)
+        if is_followed and strategy.engine not in engine_names.ASKED:
+            raise UsageError(object_following.NO_CONTROLLER)
+        entries = history.entries(objects)
         entry = chosen(entries, reference, deployed)
         _require_same_engine(entry, deployed)
         manifest, missing = kept(entry), []
@@ -75,9 +100,12 @@ def rollback(
             missing = _missing(now, entry)
             manifest = _manifest(manifest, now, entry.settings)
         in_force = history.current(entries, deployed)
-        change = Change("rollback", message, origin(entry))
-        former = strategy.read(push.previous(operation, deployed))
-        result = push.bring(operation, strategy, strategy.read(manifest), deployed, former, change)
+        if is_followed:
+            result = push.by_objects(operation, lambda: _pinned(operation, entry, message))
+        else:
+            change = Change("rollback", message, origin(entry))
+            former, new = strategy.read(push.previous(operation, deployed)), strategy.read(manifest)
+            result = push.bring(operation, strategy, new, deployed, former, change)
     unknown = (
         [
             f"the settings of {entry.title} are not kept: only those that are written in its "
@@ -95,6 +123,12 @@ def rollback(
         "wayBack": way_back(missing, entry) if missing else None,
         "warnings": [*unknown, *result["warnings"]],
     }
+
+
+def _pinned(operation: Operation, entry: Entry, message: str | None) -> list[str]:
+    """Pin the entry's revision; returns what `push` warns of. Raises FairleadError."""
+    object_following.pin(operation.objects, entry.revision, message, operation.progress)
+    return [f"revision {entry.revision} is pinned: {object_following.UNPIN}"]
 
 
 def _require_same_engine(entry: Entry, deployed: Mapping[str, Any]) -> None:

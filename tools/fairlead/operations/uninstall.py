@@ -18,10 +18,12 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import ownership
-from fairlead.deployment.names import NAMESPACE, OPA_PODS
+from fairlead.deployment.names import LIFECYCLE_LEASE, NAMESPACE, OPA_PODS
+from fairlead.keeper.lease import Lease
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
-from fairlead.operations import transient_access
+from fairlead.kube.own_kinds import FAIRLEADS, NAME, VERSION
+from fairlead.operations import object_following, transient_access
 from fairlead.operations.strategies import base
 
 DEADLINE = 180.0
@@ -75,9 +77,9 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     kinds = objects.kinds()
     transient_access.end_all(objects, progress=progress)
     uids = ownership.recorded(objects)
+    removed = _released(objects, progress)
     ours, remaining = _listed(objects, kinds, uids)
     ours.sort(key=lambda entry: _order(entry[0].name))
-    removed = []
     for name, of_kind in itertools.groupby(ours, key=lambda entry: entry[0].name):
         has_parameters = False
         for kind, manifest in of_kind:
@@ -103,6 +105,19 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
     contexts.forget_copy(cluster.kubeconfig)
     progress.finish("uninstall", f"removed {sum(row['removed'] for row in removed)} objects")
     return Uninstalled(removed, remaining)
+
+
+def _released(objects: clients.Objects, progress: Progress) -> list[dict[str, Any]]:
+    """Remove the object Fairlead, without which a controller puts nothing back. None is at work
+    when this returns.
+    """
+    fairlead = object_following.followed(objects)
+    if fairlead is None:
+        return []
+    progress.update("uninstall", f"removing {FAIRLEADS[1]} {NAME}")
+    with Lease(objects, "uninstall", name=LIFECYCLE_LEASE).held():
+        objects.delete(VERSION, FAIRLEADS[1], NAME)
+    return [_row(FAIRLEADS[1], fairlead, removed=True)]
 
 
 def _remove(objects: clients.Objects, kind: discovery.Kind, manifest: Mapping[str, Any]) -> None:

@@ -23,7 +23,15 @@ from pydantic import ConfigDict, Field, ValidationError
 from fairlead.common import mistakes, yaml_files
 from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.kube.own_kinds import FAIRLEADS, GROUP, LONGEST_REGO, NAME, POLICIES, VERSION
+from fairlead.kube.own_kinds import (
+    FAIRLEADS,
+    GROUP,
+    LONGEST_REGO,
+    NAME,
+    PINNED,
+    POLICIES,
+    VERSION,
+)
 from fairlead.policy import carried, fairlead_yaml, intent_file, intents, metadata, policy_files
 from fairlead.policy.fairlead_yaml import Rules
 from fairlead.policy.intents import Intent
@@ -86,10 +94,18 @@ def schemas() -> dict[str, dict[str, Any]]:
     }
 
 
+def pinned(fairlead: Mapping[str, Any]) -> str:
+    """The revision that is in force in place of what the objects say; empty for none."""
+    return str((fairlead["metadata"].get("annotations") or {}).get(PINNED, ""))
+
+
 def fingerprint(every: Iterable[Mapping[str, Any]]) -> str:
     """12 hex digits that identify what these objects, from the API's JSON, say."""
-    metadata = [value["metadata"] for value in every]
-    return digest(json.dumps(sorted([one["uid"], one["generation"]] for one in metadata)).encode())
+    parts = [
+        (value["metadata"]["uid"], value["metadata"]["generation"], pinned(value))
+        for value in every
+    ]
+    return digest(json.dumps(sorted(parts)).encode())
 
 
 class WrongObjects(UsageError):

@@ -59,7 +59,8 @@ _UNNAMED = (
     "as_objects",
     is_flag=True,
     help="Print the settings and the policies of further folders as the objects Fairlead and "
-    "Policy, which the controller of a deployment brings into force.",
+    "Policy, which the controller of a deployment brings into force. With --kustomize, write them "
+    "into DIR with all that the controller does not make itself.",
 )
 @options.output
 def command(
@@ -81,10 +82,14 @@ def command(
     """
     policies = options.load_policies(settings_file, policies_folder)
     if as_objects:
-        if sidecar or secrets_file or renew or base or engine != OPA_ENGINE:
+        if sidecar or secrets_file or renew or engine != OPA_ENGINE:
             raise UsageError(
-                "--objects prints settings and policies alone: leave out other options"
+                "--objects is about settings and policies, and the controller makes the rest: "
+                "leave out --sidecar, --secrets, --renew and --engine"
             )
+        if base:
+            _written(kustomize.write(library.render_for_objects(policies), base), output)
+            return
         objects = policy_objects.of_policy_set(policies)
         out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
         return
@@ -109,13 +114,19 @@ def command(
         rendered = library.render(
             policies, sidecar=sidecar, secrets=secrets_file, renew=renew, progress=progress
         )
-    written = kustomize.write(rendered, base) if base else None
-    notes = written.notes if written else filter(None, [rendered.save()])
-    for note in (*notes, *(() if sidecar else (_UNNAMED,))):
+    if not sidecar:
+        out.note(_UNNAMED)
+    if base:
+        _written(kustomize.write(rendered, base), output)
+        return
+    if note := rendered.save():
         out.note(note)
-    if written:
-        rows = [{"file": str(path), "state": state} for path, state in written.states.items()]
-        out.emit(rows, output, out.rows(None, ("file", "state"), rows))
-    else:
-        objects = rendered.printed
-        out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
+    objects = rendered.printed
+    out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
+
+
+def _written(written: kustomize.Written, output: str) -> None:
+    for note in written.notes:
+        out.note(note)
+    rows = [{"file": str(path), "state": state} for path, state in written.states.items()]
+    out.emit(rows, output, out.rows(None, ("file", "state"), rows))

@@ -3,6 +3,7 @@ certificates, disabled intents and transient access in time."""
 
 from __future__ import annotations
 
+import functools
 import signal
 import socket
 from pathlib import Path
@@ -17,8 +18,11 @@ from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
 from fairlead.cli.processes import health_server, renewal_options, server_options
 from fairlead.common.errors import UsageError
+from fairlead.controller import beginning
+from fairlead.controller.inside import InsideCluster
 from fairlead.controller.lifecycle import Lifecycle
 from fairlead.controller.process import Part, Process
+from fairlead.controller.restoring import Restoring
 from fairlead.controller.reviews import Reviews
 from fairlead.deployment import component_flags as flags
 from fairlead.keeper.switch_ends import SwitchEnds
@@ -39,6 +43,10 @@ from fairlead.kube.clients import Objects
     type=FILE,
     help="The CA that verifies OPA. With it, bring into force what the objects Fairlead and Policy "
     "say.",
+)
+@click.option(flags.WEBHOOK_URL, help="Where API servers call OPA, if not by its Service.")
+@click.option(
+    flags.CONTROLLER_URL, help="Where API servers call this process, if not by its Service."
 )
 @click.option(
     flags.OPA_AUTH_TOKEN_FILE,
@@ -70,6 +78,8 @@ def command(
     renewal: renewal_options.Renewal | None,
     opa_url: str | None,
     opa_ca_file: Path | None,
+    webhook_url: str | None,
+    controller_url: str | None,
     opa_auth_token_file: Path | None,
     recheck: bool,
     overdue: bool,
@@ -87,7 +97,16 @@ def command(
     Access ends on time even while OPA is away. Beside it runs one with --overdue, which ends access
     while it cannot.
     """
+    if opa_url and not opa_auth_token_file:
+        raise UsageError(f"{flags.OPA_AUTH_TOKEN_FILE} is required with {flags.OPA_URL}")
     registry, name = CollectorRegistry(), replica or socket.gethostname()
+    component_options.log(log_level)
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    tls = (tls_cert_file, tls_private_key_file)
+    if opa_ca_file and kubeconfig is None:  # in a pod, the kubelet brings the files
+        beginning.until_mounted(Objects(kubeconfig), tls, replica=name, stop=stop)
     parts: list[Part]
     review = None
     if overdue:
@@ -96,16 +115,17 @@ def command(
         parts = [SwitchEnds(Objects(kubeconfig, timeout=BRIEF))]
         if opa_ca_file:
             listed = decides.listed(ApiRequests(kubeconfig, timeout=BRIEF))
-            parts.append(Lifecycle(kubeconfig, opa_ca_file, listed, replica=name))
+            urls = (webhook_url, controller_url)
+            inside = functools.partial(InsideCluster, kubeconfig, opa_ca_file, listed, urls)
+            parts.append(Lifecycle(kubeconfig, inside, replica=name))
+            parts.append(Restoring(kubeconfig, inside, replica=name))
             review = Reviews(Objects(kubeconfig)).answer
         if renewal:
             keeper = renewal_options.keeper(
                 renewal, kubeconfig, decides, replica=name, registry=registry
             )
             parts.append(keeper)
-        if opa_url and not opa_auth_token_file:
-            raise UsageError(f"{flags.OPA_AUTH_TOKEN_FILE} is required with {flags.OPA_URL}")
-        if opa_url:
+        if opa_url and opa_auth_token_file:
             options = Options(
                 kubeconfig=kubeconfig,
                 opa_url=opa_url,
@@ -116,10 +136,5 @@ def command(
             )
             parts.append(Controller(options, registry))
     process = Process(parts)
-    component_options.log(log_level)
-    tls = (tls_cert_file, tls_private_key_file)
     health_server.start(health_endpoint, tls, registry, process.health, review)
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     process.run(stop)

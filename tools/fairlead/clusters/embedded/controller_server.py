@@ -32,19 +32,27 @@ class ControllerServer:
     probe: Probe
 
     def controller(
-        self, settings: Settings, renewal: Sequence[str], opa_url: str, kubeconfig: Path
+        self, settings: Settings, renewal: Sequence[str], webhook_url: str, kubeconfig: Path
     ) -> list[str]:
-        """The command that starts the controller, with these flags for the renewal."""
+        """The command that starts the controller, with these flags for the renewal. API servers
+        call OPA at `webhook_url`.
+        """
         arguments = controller.arguments(
             settings,
             self.address,
             renewal,
-            opa_url=opa_url.rstrip("/"),
+            opa_url=webhook_url.rstrip("/"),
             tls=self.tls,
             token=self.folder,
         )
-        identity = f"{flags.REPLICA}={CONTROLLER}"
-        return [*_PROGRAM, *arguments, f"{flags.KUBECONFIG}={kubeconfig}", identity]
+        return [
+            *_PROGRAM,
+            *arguments,
+            f"{flags.KUBECONFIG}={kubeconfig}",
+            f"{flags.REPLICA}={CONTROLLER}",
+            f"{flags.WEBHOOK_URL}={webhook_url}",
+            f"{flags.CONTROLLER_URL}=https://{self.address}",
+        ]
 
     def ends(self, kubeconfig: Path) -> list[str]:
         """The command that starts the other one."""

@@ -9,6 +9,7 @@ from fairlead.deployment import engine_names, sidecars
 from fairlead.deployment.names import OPA_ENGINE, PYTHON_ENGINE
 from fairlead.operations.strategies.base import Operation, Strategy
 from fairlead.operations.strategies.cel import Cel
+from fairlead.operations.strategies.first import First
 from fairlead.operations.strategies.opa import Opa
 from fairlead.operations.strategies.python import Python
 
@@ -19,6 +20,15 @@ def named(operation: Operation, engine: str, sidecar: str | None = None) -> Stra
     """
     refuse_sidecar(engine, sidecar)
     return _of(operation, engine, sidecar)
+
+
+def first(operation: Operation) -> Strategy:
+    """The engine whose servers others have applied, where nothing was deployed. Raises
+    UsageError.
+    """
+    if operation.cluster.sidecar.engine != OPA_ENGINE:
+        raise UsageError("another engine than OPA needs `fairlead deploy`: run it once")
+    return First(operation)
 
 
 def deployed(operation: Operation, *, restart: bool = False) -> Strategy:

@@ -32,7 +32,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.engines.live import custom_resources, marker
 from fairlead.kube import clients
-from fairlead.operations import applying, drift, transient_access
+from fairlead.operations import applying, drift, rotate, transient_access
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.strategies import admission_objects, base, pod_objects
 from fairlead.operations.strategies.base import Description, Key, Operation, Overtaken, Revision
@@ -117,7 +117,8 @@ class Cel:
         comes next.
         """
         by_pods = any(kind == "Deployment" for _, kind, *_ in keys)
-        if by_pods:
+        if by_pods:  # the controller puts nothing back while it cannot hold this
+            self._operation.stack.enter_context(rotate.alone(self._operation.cluster))
             base.wait_for_api_servers(self._operation.progress)
         try:
             for key in keys:
