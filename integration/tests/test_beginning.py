@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from applied import fairlead_manifest, until_settings_are_in_force
 from suspension import suspended, unprobed
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.controller import beginning
-from fairlead.deployment import controller, manifests
+from fairlead.deployment import controller, manifests, render
 from fairlead.deployment.names import NAMESPACE, TLS_SECRET, TOKEN_SECRET
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.kube.own_kinds import NAME, VERSION
-from fairlead.operations import deploy, deployed_state, history
+from fairlead.operations import deploy, deployed_state, history, object_comparison
 from fairlead.operations.status import status
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -28,12 +29,6 @@ pytestmark = pytest.mark.embedded("it stops the controller")
 
 QUIET = Progress()
 Object = dict[str, Any]
-FAIRLEAD: Object = {
-    "apiVersion": VERSION,
-    "kind": "Fairlead",
-    "metadata": {"name": NAME},
-    "spec": {"contact": "#ours"},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -83,13 +78,13 @@ def test_the_controller_makes_what_nobody_has_applied(
     old = deployed_state.credentials(objects)
     (running,) = cluster.controllers()
     with unprobed(running.url), suspended(running.pid):
-        objects.apply(FAIRLEAD)
+        objects.apply(fairlead_manifest(contact="#ours"))
         assert not beginning.is_due(objects), "something is deployed"
         forget(objects, cluster)
         assert refused() == ""
         objects.delete(VERSION, "Fairlead", NAME)
         assert not beginning.is_due(objects), "nobody has said how"
-        objects.apply(FAIRLEAD)
+        objects.apply(fairlead_manifest(contact="#ours"))
         assert beginning.is_due(objects)
         beginning.make(objects)
         assert not beginning.is_due(objects)
@@ -99,13 +94,20 @@ def test_the_controller_makes_what_nobody_has_applied(
     assert made
     assert (made.token != old.token, made.certificate != old.certificate) == (True, True)
 
-    def settled() -> bool:
-        live = objects.get(VERSION, "Fairlead", NAME) or {}
-        conditions = live.get("status", {}).get("conditions") or ()
-        return any(condition["status"] == "True" for condition in conditions)
-
-    until(settled, what="the settings are in force")
+    until_settings_are_in_force(objects)
     assert [entry.action for entry in history.entries(objects)] == ["deploy"]
     until(lambda: not status(cluster)["problems"], what="nothing is wrong")
     for name in (TOKEN_SECRET, TLS_SECRET):
         assert objects.get("v1", "Secret", name, NAMESPACE)
+    # A tool that applies what Git has finds no difference to what the controller leaves.
+    tool = clients.Objects(cluster.kubeconfig, field_manager="argocd")
+    for manifest in render.render_for_objects(PolicySet.load(Settings(contact="#ours"))).objects:
+        if manifest["kind"] == "Deployment":  # here, its servers are processes
+            continue
+        metadata = manifest["metadata"]
+        live = objects.get(
+            manifest["apiVersion"], manifest["kind"], metadata["name"], metadata.get("namespace")
+        )
+        assert live, metadata["name"]
+        applied = tool.apply(manifest, dry_run=True)
+        assert object_comparison.content(applied) == object_comparison.content(live)

@@ -337,7 +337,7 @@ def test_who_waits_in_vain_for_the_lease_is_told_who_holds_it(
     monkeypatch.setattr("fairlead.keeper.lease.PATIENCE", 1.0)
     with (
         Lease(api, "one").attempt(),
-        pytest.raises(FairleadError, match=r"nobody else changes .* \(one holds it\)"),
+        pytest.raises(FairleadError, match=r"nobody else is at work .* \(one holds it\)"),
         Lease(api, "other").held(),
     ):
         pass

@@ -14,6 +14,7 @@ from typing import Any
 import command_line
 import pytest
 from applied import applied
+from applied import fairlead_manifest as fairlead
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -52,10 +53,6 @@ deny contains sprintf("pod %q is forbidden", [review.name]) if {{
 INTENT = {"requests": [{"kinds": ["v1/Pod"], "operations": ["CREATE"]}]}
 Object = dict[str, Any]
 Make = Callable[..., Any]
-
-
-def fairlead(**spec: Any) -> Object:
-    return {"apiVersion": VERSION, "kind": "Fairlead", "metadata": {"name": NAME}, "spec": spec}
 
 
 def policy(name: str = "forbidden-label", **spec: Any) -> Object:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from applied import fairlead_manifest, until_settings_are_in_force
 from suspension import suspended, unprobed
 from waits import until
 
@@ -27,7 +28,7 @@ from fairlead.keeper.lease import Lease
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.kube.own_kinds import NAME, VERSION
-from fairlead.operations import deploy, disable, drift, object_comparison, uninstall
+from fairlead.operations import deploy, disable, drift, object_comparison, rotate, uninstall
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -36,12 +37,6 @@ pytestmark = pytest.mark.embedded("it stops the controller")
 
 QUIET = Progress()
 Object = dict[str, Any]
-FAIRLEAD: Object = {
-    "apiVersion": VERSION,
-    "kind": "Fairlead",
-    "metadata": {"name": NAME},
-    "spec": {"contact": "#ours"},
-}
 MUTATING = drift.ADMISSION, "MutatingWebhookConfiguration", WEBHOOKS
 VALIDATING = drift.ADMISSION, "ValidatingWebhookConfiguration", WEBHOOKS
 GUARD = "fairlead-pool-label"
@@ -60,14 +55,8 @@ DELETED = [
 @pytest.fixture(autouse=True)
 def fairlead(cluster: EmbeddedCluster, objects: clients.Objects) -> Iterator[None]:
     """The settings are an object during the test. In the end, what files say is in force."""
-    objects.apply(FAIRLEAD)
-
-    def in_force() -> bool:
-        live = objects.get(VERSION, "Fairlead", NAME) or {}
-        conditions = live.get("status", {}).get("conditions") or ()
-        return any(condition["status"] == "True" for condition in conditions)
-
-    until(in_force, what="the settings are in force")
+    objects.apply(fairlead_manifest(contact="#ours"))
+    until_settings_are_in_force(objects)
     yield
     with contextlib.suppress(Refused):  # the kind is gone, too
         objects.delete(VERSION, "Fairlead", NAME)
@@ -138,21 +127,24 @@ def test_what_is_deleted_comes_back(objects: clients.Objects, refused: Callable[
 
 
 def test_what_is_disabled_comes_back_disabled(
-    cluster: EmbeddedCluster, objects: clients.Objects, refused: Callable[[], str]
+    cluster: EmbeddedCluster,
+    objects: clients.Objects,
+    refused: Callable[[], str],
+    restoring: Restoring,
 ) -> None:
     disable.disable(cluster, None, "a test")
     assert refused() == ""
+    restoring.look()
     before = {key: content(objects, key) for key in (MUTATING, VALIDATING)}
     records = disable.read(objects).records
     for key in before:
         objects.delete(*key)
-    until(
-        lambda: {key: content(objects, key) for key in before} == before, what="they are back, off"
-    )
-    until(lambda: disable.read(objects).records == records, what="who disabled them is known")
+    restoring.look()
+    assert {key: content(objects, key) for key in before} == before
+    assert disable.read(objects).records == records
     assert refused() == ""
     assert disable.enable(cluster, None)["changed"]
-    assert "pool2" in refused()
+    until(refused, what="pods are refused again")
 
 
 def test_what_is_removed_comes_back_and_what_others_set_stays_and_is_reported(
@@ -180,6 +172,26 @@ def test_what_is_removed_comes_back_and_what_others_set_stays_and_is_reported(
         what="the change is reported",
     )
     assert webhooks()[names[0]]["failurePolicy"] == "Ignore"
+
+
+def test_a_token_that_was_rotated_meanwhile_stays_away(
+    cluster: EmbeddedCluster, objects: clients.Objects, restoring: Restoring
+) -> None:
+    restoring.look()
+    rotate.token(cluster, progress=QUIET)
+    key = "v1", "Secret", TOKEN_SECRET, NAMESPACE
+    rotated = objects.get(*key)
+    assert rotated
+    objects.delete(*key)
+    restoring.look()
+    assert objects.get(*key) is None
+    assert any("refuses the token that it had" in each for each in reported(objects, "Changed"))
+    metadata = {"name": TOKEN_SECRET, "namespace": NAMESPACE}
+    objects.apply({**rotated, "metadata": metadata})
+    restoring.look()
+    objects.delete(*key)
+    restoring.look()
+    assert (objects.get(*key) or {}).get("data") == rotated["data"]
 
 
 def test_nothing_comes_back_while_somebody_else_is_at_work(

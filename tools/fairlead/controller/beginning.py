@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
-from fairlead.common.errors import FairleadError
-from fairlead.common.progress import Logged
+from pydantic import ValidationError
+
+from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import LIFECYCLE_LEASE, NAMESPACE, TLS_SECRET, TOKEN_SECRET
 from fairlead.keeper.lease import Lease
 from fairlead.kube import clients
-from fairlead.kube.own_kinds import POLICIES, VERSION
+from fairlead.kube.own_kinds import FAIRLEADS, NAME
 from fairlead.operations import deployed_state, history, object_following
-from fairlead.policy import parameter_rules
-from fairlead.policy.policy_objects import PolicyObjects
+from fairlead.policy.policy_set import PolicySet
+from fairlead.settings.models import Settings
 
 log = logging.getLogger(__name__)
 
@@ -26,25 +27,31 @@ _PAUSE = 2.0
 """Seconds between two looks."""
 
 
-def until_mounted(
+def are_mounted(
     objects: clients.Objects, files: Sequence[Path], *, replica: str, stop: Event
-) -> None:
-    """Return when the files of the certificate are there, or `stop` is set. Meanwhile, make the
-    Secrets if nothing was ever deployed. `replica` is the name of this one.
+) -> bool:
+    """Whether the files of the certificate are there. If not, return when their Secret is there, or
+    `stop` is set, and make the Secrets if nothing was ever deployed: a kubelet mounts them at once
+    when a container starts again, and else within a minute or two. `replica` is the name of this
+    one.
     """
     lease = Lease(objects, replica, name=LIFECYCLE_LEASE, restored=True)
     trouble = ""
-    while not all(file.exists() for file in files) and not stop.is_set():
+    while not all(file.exists() for file in files):
         try:
             if is_due(objects):
                 with lease.attempt() as leading:
                     if leading and is_due(objects):
                         make(objects)
+            if stop.is_set() or objects.get("v1", "Secret", TLS_SECRET, NAMESPACE):
+                log.info("starting again, so that the certificate is mounted")
+                return False
         except FairleadError as error:
             if str(error) != trouble:
                 log.warning("there are no credentials yet: %s", error)
             trouble = str(error)
         stop.wait(_PAUSE)
+    return True
 
 
 def is_due(objects: clients.Objects) -> bool:
@@ -62,11 +69,13 @@ def make(objects: clients.Objects) -> None:
     """Make the Secrets, by the settings of the object Fairlead. Raises FairleadError, also for
     wrong settings.
     """
-    fairlead = object_following.followed(objects) or {"metadata": {}}
-    written = PolicyObjects.read(fairlead, objects.list(VERSION, POLICIES[1], None))
-    policies = written.policy_set(parameter_rules.rules(Logged(log)))
-    settings = policies.settings
+    fairlead = object_following.followed(objects) or {}
+    try:
+        settings = Settings.model_validate(fairlead.get("spec") or {})
+    except ValidationError as error:
+        raise UsageError(f"{FAIRLEADS[1]} {NAME}: {error}") from error
     credentials = Credentials.fresh(valid=settings.certificates.valid).opening(settings.scopes())
+    policies = PolicySet.load(Settings(certificates=settings.certificates))
     for manifest in manifests.render_secrets(policies, credentials):
         objects.apply(manifest)
     log.info("made the first credentials")

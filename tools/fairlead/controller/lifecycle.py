@@ -22,7 +22,7 @@ from fairlead.controller import decided, objects_watch, reports, statuses
 from fairlead.controller.inside import InsideCluster
 from fairlead.controller.statuses import Outcome
 from fairlead.deployment.controller import CHECKED
-from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE
+from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE, NAMESPACE, OPA
 from fairlead.keeper.lease import Lease
 from fairlead.kube import clients
 from fairlead.kube.own_kinds import NAME, VERSION
@@ -59,6 +59,8 @@ class _State:
     fairlead: Mapping[str, Any] | None
     policies: Sequence[Mapping[str, Any]]
     deployed: Mapping[str, Any]
+    servers: int = 0
+    """The generation of OPA's Deployment, which has to be as the settings say."""
 
     @property
     def objects(self) -> str:
@@ -77,7 +79,7 @@ class _State:
     @property
     def key(self) -> tuple[Any, ...]:
         """Another one if the objects say something else, or something else is in force."""
-        return self.objects, self.deployed.get("data")
+        return self.objects, self.deployed.get("data"), self.servers
 
 
 class Lifecycle:
@@ -141,7 +143,8 @@ class Lifecycle:
         if state.key == self._settled:
             self._tell_decisions(state)
             return True
-        if self._settled and state.is_reported:  # by another replica
+        if self._settled and self._settled[-1] == state.servers and state.is_reported:
+            # By another replica.
             self._settled = state.key
             return True
         with self._lease.attempt() as leading:
@@ -161,8 +164,12 @@ class Lifecycle:
 
     def _read(self) -> _State:
         fairlead = self._objects.get(VERSION, FAIRLEAD, NAME)
-        policies = self._objects.list(VERSION, POLICY, None) if fairlead else []
-        return _State(fairlead, policies, self._deployed() if fairlead else {})
+        if fairlead is None:
+            return _State(None, (), {})
+        policies = self._objects.list(VERSION, POLICY, None)
+        deployment = self._objects.get("apps/v1", "Deployment", OPA, NAMESPACE)
+        servers = deployment["metadata"]["generation"] if deployment else 0
+        return _State(fairlead, policies, self._deployed(), servers)
 
     def _deployed(self) -> Mapping[str, Any]:
         return deployed_state.config_map(self._objects) or {}

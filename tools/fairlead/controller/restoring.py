@@ -7,11 +7,10 @@ list all Secrets of the namespace, and would not notice that an API server is go
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from fairlead.clusters.base import Cluster
@@ -23,20 +22,22 @@ from fairlead.deployment.names import (
     CONTROLLER,
     LIFECYCLE_LEASE,
     NAMESPACE,
+    OPA_ENGINE,
     POLICIES,
     TLS_SECRET,
     TOKEN_SECRET,
     scoped_secret,
 )
 from fairlead.keeper.lease import Lease
+from fairlead.keeper.regular import Regular
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
+from fairlead.opa.api import lets_in
+from fairlead.opa.errors import OpaUnavailable
 from fairlead.operations import deployed_state, drift, history, object_following
 from fairlead.operations.drift import DIFFERS, MISSING, Compared
 from fairlead.policy import bundles
 from fairlead.settings.services import SCOPES
-
-log = logging.getLogger(__name__)
 
 PAUSE = 2.0
 """Seconds between two looks."""
@@ -44,12 +45,14 @@ _SCOPED = {scope: scoped_secret(scope) for scope in SCOPES}
 _CHANGED = (*drift.WEBHOOKS, *drift.GUARDS)
 
 
-class Restoring:
+class Restoring(Regular):
     """Works while the settings of the cluster are an object. Of several replicas, one at a time
     changes something, and none while a command or a change of policies is at work.
     """
 
     name = "restoring"
+    pause = PAUSE
+    failing = "what is deleted cannot be put back"
 
     def __init__(
         self, kubeconfig: Path | None, inside: Callable[[], Cluster], *, replica: str
@@ -57,35 +60,19 @@ class Restoring:
         """`inside` gives the cluster anew, and `replica` is the name of this one. Raises
         UsageError.
         """
+        super().__init__(clients.Objects(kubeconfig))
         self._inside = inside
-        self._objects = clients.Objects(kubeconfig)
         holder = f"{replica}-{self.name}"
         self._leases = [
             Lease(self._objects, holder, name=name, restored=True)
             for name in (LIFECYCLE_LEASE, CERTIFICATE_LEASE)
         ]
         self._secrets: dict[str, Mapping[str, str]] = {}
+        self._is_outdated = False
         self._last: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._rendered: tuple[Any, list[dict[str, Any]]] = (None, [])
         self._foreign: dict[tuple[str, str], tuple[str, ...]] = {}
         self._reported = ""
-        self._trouble: str | None = None
-
-    def run(self, stop: Event) -> None:
-        """Look every PAUSE seconds until `stop` is set."""
-        while not stop.wait(PAUSE):
-            try:
-                self.look()
-                self._trouble = None
-            except Exception as error:
-                if str(error) != self._trouble:
-                    log.warning("what is deleted cannot be put back: %s", error)
-                self._trouble = str(error) or type(error).__name__
-                self._objects.renew()
-
-    def health(self) -> dict[str, Any]:
-        """{"reasons"}: why it cannot look, or put something back."""
-        return {"reasons": [self._trouble] if self._trouble else []}
 
     def look(self) -> None:
         """Put back what is missing. Raises FairleadError."""
@@ -140,7 +127,12 @@ class Restoring:
             yield f"{name} lacked {', '.join(mended)}, and is as before"
 
     def _sentences(self) -> Iterator[str]:
-        """What stays as others made it."""
+        """What stays as others made it, or missing."""
+        if self._is_outdated:
+            yield (
+                f"Secret {TOKEN_SECRET} stays missing, as OPA refuses the token that it had: run "
+                "`fairlead deploy`"
+            )
         for (kind, name), fields in sorted(self._foreign.items()):
             entries = self._last[kind, name]["metadata"].get("managedFields") or ()
             managers = {entry["manager"] for entry in entries}
@@ -155,7 +147,7 @@ class Restoring:
         """What is to be put back now: all that is missing or different, but for what others changed
         and what has to wait.
         """
-        lost = self._lost()
+        lost, self._is_outdated = self._lost(), False
         self._foreign = {
             (each.kind, each.name): each.fields
             for each in lost
@@ -167,9 +159,23 @@ class Restoring:
         revision = bundles.revision((deployed_state.config_map(self._objects) or {})["data"])
         if [entry.revision for entry in history.entries(self._objects)[:1]] != [revision]:
             return []  # a change of policies has begun and not ended: webhooks come last
+        self._is_outdated = self._is_refused(due)
+        if self._is_outdated:  # it was rotated just before it was deleted
+            due = [each for each in due if each.kind != "Secret"]
         if not self._is_served(revision):  # else each pod would be refused
             due = [each for each in due if each.kind not in drift.WEBHOOKS]
         return due
+
+    def _is_refused(self, due: Iterable[Compared]) -> bool:
+        """Whether the Secret of the token is due, and an OPA refuses the token that it had."""
+        credentials = self._credentials()
+        if credentials is None or TOKEN_SECRET not in {each.name for each in due}:
+            return False
+        for opa in self._inside().opas():
+            with suppress(OpaUnavailable):
+                if opa.engine == OPA_ENGINE and not lets_in(opa.api(credentials.token)):
+                    return True
+        return False
 
     def _is_served(self, revision: str) -> bool:
         """Whether an OPA decides by the revision."""

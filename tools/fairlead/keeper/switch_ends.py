@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from threading import Event
 from typing import Any
 
 from fairlead.common import texts
@@ -19,6 +18,7 @@ from fairlead.deployment import disabled_intents, disabled_objects, history_log
 from fairlead.deployment.disabled_objects import Record
 from fairlead.deployment.history_log import ENABLE, Entry
 from fairlead.deployment.names import CONTROLLER
+from fairlead.keeper.regular import Regular
 from fairlead.kube import clients
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.events import event
@@ -33,30 +33,12 @@ BY = "fairlead (the time was over)"
 _RBAC = "rbac.authorization.k8s.io/v1"
 
 
-class SwitchEnds:
+class SwitchEnds(Regular):
     """Looks at the webhooks again and again, and enables intents whose time is over."""
 
     name = "switches"
-
-    def __init__(self, objects: clients.Objects) -> None:
-        self._objects = objects
-        self._trouble: str | None = None
-
-    def run(self, stop: Event) -> None:
-        """Look until `stop` is set."""
-        while not stop.wait(PAUSE):
-            try:
-                self.look()
-                self._trouble = None
-            except Exception as error:
-                if str(error) != self._trouble:
-                    log.warning("what is disabled cannot be enabled in time: %s", error)
-                self._trouble = str(error) or type(error).__name__
-                self._objects.renew()
-
-    def health(self) -> dict[str, Any]:
-        """{"reasons"}: why it cannot look or enable."""
-        return {"reasons": [self._trouble] if self._trouble else []}
+    pause = PAUSE
+    failing = "what is disabled cannot be enabled in time"
 
     def look(self) -> None:
         """Enable what is over. Raises ApiServerError if that fails."""

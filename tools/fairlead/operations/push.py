@@ -128,7 +128,8 @@ def _carried_out(
         if strategy.engine in engine_names.ASKED:
             _require_same_file_modules(operation.objects)
             if not (applied and _is_applied(operation, new)):
-                _require_same_deployment(deployed, policies.settings)
+                rendered = ", or apply what `fairlead render` writes" if applied else ""
+                _require_same_deployment(deployed, policies.settings, rendered)
         former = strategy.read(previous(operation, deployed))
     warnings = dropped(former.policies, policies)
     result = bring(operation, strategy, new, deployed, former, Change("push", message))
@@ -312,8 +313,12 @@ def _require_same_file_modules(objects: clients.Objects) -> None:
             raise UsageError(f"{module} changed since the last deployment: run `fairlead deploy`")
 
 
-def _require_same_deployment(config_map: dict[str, Any], settings: Settings) -> None:
-    """Raises UsageError if a setting differs that policies alone cannot bring into force."""
+def _require_same_deployment(
+    config_map: dict[str, Any], settings: Settings, or_else: str = ""
+) -> None:
+    """Raises UsageError if a setting differs that policies alone cannot bring into force; `or_else`
+    is another way out than a deployment.
+    """
     old = history.settings_of(config_map)
     if old is None:
         return
@@ -323,4 +328,5 @@ def _require_same_deployment(config_map: dict[str, Any], settings: Settings) -> 
     if changed:
         raise UsageError(
             f"{', '.join(changed)} changed since the last deployment: run `fairlead deploy`"
+            f"{or_else}"
         )

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from fairlead.common.errors import InputError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import kustomize, manifests, render, secrets_file
+from fairlead.deployment import controller, kustomize, manifests, render, secrets_file
 from fairlead.deployment.credentials import SERVICE_NAMES, Credentials
 from fairlead.deployment.names import RENEWED_BY
 from fairlead.pki import certificates
+from fairlead.policy import fairlead_yaml
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Certificates, Settings
 
@@ -404,3 +405,31 @@ def test_a_sidecar_that_nobody_named_is_told(named: tuple[str, ...]) -> None:
     done = fairlead("render", *named)
     note = "the sidecar is sync: if yours is kube-mgmt, keep it by --sidecar kube-mgmt"
     assert (note in done.stderr) == (not named)
+
+
+def test_with_objects_git_has_what_the_controller_does_not_make(tmp_path: Path) -> None:
+    folder = tmp_path / "policies"
+    fairlead("new", "policy", "some-label", "--folder", folder)
+    file = tmp_path / "fairlead.yaml"
+    file.write_text(f"contact: '#ours'\nplacement: true\npolicies: [{folder}]\n")
+    base = tmp_path / "base"
+    arguments = ("render", "--settings", file, "--objects", "--kustomize", base)
+    assert fairlead(*arguments).returncode == 0
+    objects = list(
+        yaml.safe_load_all("---\n".join(path.read_text() for path in base.glob("[0-9]*.yaml")))
+    )
+    identities = {(each["kind"], each["metadata"]["name"]) for each in objects}
+    policies = PolicySet.load(fairlead_yaml.load(file))
+    credentials = Credentials.fresh().opening(policies.settings.scopes())
+    every = manifests.render_objects(policies, credentials)
+    made = {(each["kind"], each["metadata"]["name"]) for each in every if controller.makes(each)}
+    assert {("Secret", "opa-token-placement"), ("ConfigMap", "fairlead-policies")} <= made
+    own = {("Fairlead", "fairlead"), ("Policy", "some-label")}
+    assert identities - own == {(each["kind"], each["metadata"]["name"]) for each in every} - made
+    assert own <= identities
+    again = json.loads(fairlead(*arguments, "-o", "json").stdout)
+    assert {row["state"] for row in again} == {"unchanged"}
+    assert "leave out --sidecar" in refused("render", "--objects", "--sidecar", "sync")
+    file.write_text("certificates: cert-manager\n")
+    done = fairlead(*arguments)
+    assert (done.returncode, "cert-manager need `fairlead deploy`" in done.stderr) == (2, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -78,7 +79,7 @@ def command(
     to.
 
     If the certificate in FILE ends within 30 days, it is renewed, with a note on stderr. See
-    docs/gitops.md.
+    docs/gitops.md and docs/rendered-manifests.md.
     """
     policies = options.load_policies(settings_file, policies_folder)
     if as_objects:
@@ -114,19 +115,18 @@ def command(
         rendered = library.render(
             policies, sidecar=sidecar, secrets=secrets_file, renew=renew, progress=progress
         )
-    if not sidecar:
-        out.note(_UNNAMED)
+    unnamed = () if sidecar else (_UNNAMED,)
     if base:
-        _written(kustomize.write(rendered, base), output)
+        _written(kustomize.write(rendered, base), output, unnamed)
         return
-    if note := rendered.save():
+    for note in (*filter(None, [rendered.save()]), *unnamed):
         out.note(note)
     objects = rendered.printed
     out.emit(objects, output, lambda _: out.line(manifests.to_yaml(objects).rstrip()))
 
 
-def _written(written: kustomize.Written, output: str) -> None:
-    for note in written.notes:
+def _written(written: kustomize.Written, output: str, notes: Iterable[str] = ()) -> None:
+    for note in (*written.notes, *notes):
         out.note(note)
     rows = [{"file": str(path), "state": state} for path, state in written.states.items()]
     out.emit(rows, output, out.rows(None, ("file", "state"), rows))

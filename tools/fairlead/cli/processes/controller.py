@@ -106,7 +106,9 @@ def command(
         signal.signal(number, lambda *_: stop.set())
     tls = (tls_cert_file, tls_private_key_file)
     if opa_ca_file and kubeconfig is None:  # in a pod, the kubelet brings the files
-        beginning.until_mounted(Objects(kubeconfig), tls, replica=name, stop=stop)
+        objects = Objects(None)
+        if not beginning.are_mounted(objects, tls, replica=name, stop=stop):
+            return
     parts: list[Part]
     review = None
     if overdue:
