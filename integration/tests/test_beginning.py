@@ -87,6 +87,9 @@ def test_the_controller_makes_what_nobody_has_applied(
         objects.apply(fairlead_manifest(contact="#ours"))
         assert beginning.is_due(objects)
         beginning.make(objects)
+        objects.delete("v1", "Secret", TLS_SECRET, NAMESPACE)
+        assert beginning.is_due(objects), "it was killed before the last Secret"
+        beginning.make(objects)
         assert not beginning.is_due(objects)
     until(refused, what="policies, guards and webhooks are there")
     made = deployed_state.credentials(objects)

@@ -12,6 +12,7 @@ from suspension import suspended, unprobed
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.controller.restoring import Restoring
 from fairlead.deployment.names import (
@@ -192,6 +193,19 @@ def test_a_token_that_was_rotated_meanwhile_stays_away(
     objects.delete(*key)
     restoring.look()
     assert (objects.get(*key) or {}).get("data") == rotated["data"]
+
+
+def test_a_secret_that_the_controller_has_never_seen_is_reported(
+    objects: clients.Objects, restoring: Restoring
+) -> None:
+    secret = objects.get("v1", "Secret", TOKEN_SECRET, NAMESPACE)
+    assert secret
+    objects.delete("v1", "Secret", TOKEN_SECRET, NAMESPACE)
+    with pytest.raises(FairleadError, match="has never seen it: run `fairlead deploy`"):
+        restoring.look()
+    secret["metadata"] = {"name": TOKEN_SECRET, "namespace": NAMESPACE}
+    objects.apply(secret)
+    restoring.look()
 
 
 def test_nothing_comes_back_while_somebody_else_is_at_work(

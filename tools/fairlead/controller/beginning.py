@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.deployment import manifests
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import LIFECYCLE_LEASE, NAMESPACE, TLS_SECRET, TOKEN_SECRET
+from fairlead.deployment.names import LIFECYCLE_LEASE, NAMESPACE, TLS_SECRET
 from fairlead.keeper.lease import Lease
 from fairlead.kube import clients
 from fairlead.kube.own_kinds import FAIRLEADS, NAME
@@ -55,10 +55,11 @@ def are_mounted(
 
 
 def is_due(objects: clients.Objects) -> bool:
-    """Whether the settings are an object, and nothing was deployed. Raises ApiServerError."""
-    secrets = [objects.get("v1", "Secret", name, NAMESPACE) for name in (TOKEN_SECRET, TLS_SECRET)]
+    """Whether the settings are an object, and nothing was deployed. The Secret of the certificate
+    is made last, so without it nothing has started yet. Raises ApiServerError.
+    """
     return (
-        not any(secrets)
+        objects.get("v1", "Secret", TLS_SECRET, NAMESPACE) is None
         and object_following.followed(objects) is not None
         and deployed_state.config_map(objects) is None
         and not history.entries(objects)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.clusters.base import Cluster
+from fairlead.common.errors import FairleadError
 from fairlead.controller import reports
 from fairlead.deployment import disabled_objects, engine_names
 from fairlead.deployment.credentials import Credentials
@@ -186,7 +187,8 @@ class Restoring(Regular):
 
     def _lost(self) -> list[Compared]:
         """What is not as it was deployed. Without the ConfigMap of the policies, it is that alone.
-        Secrets only count if they are missing.
+        Secrets only count if they are missing. Raises FairleadError if one is gone that was never
+        seen.
         """
         config_map = deployed_state.config_map(self._objects)
         if config_map is None:
@@ -195,9 +197,14 @@ class Restoring(Regular):
                 for entry in history.entries(self._objects)[:1]
                 if entry.manifest
             ]
-        credentials = self._credentials()
-        if credentials is None or engine_names.of(config_map) not in engine_names.ASKED:
+        if engine_names.of(config_map) not in engine_names.ASKED:
             return []
+        credentials = self._credentials()
+        if credentials is None:
+            raise FairleadError(
+                f"the Secret {TOKEN_SECRET} or {TLS_SECRET} is missing, and this controller has "
+                "never seen it: run `fairlead deploy`"
+            )
         compared = [
             drift.compared(self._objects, manifest, credentials.tls.issuer)
             for manifest in self._expected(config_map, credentials)
