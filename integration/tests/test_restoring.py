@@ -67,10 +67,15 @@ def fairlead(cluster: EmbeddedCluster, objects: clients.Objects) -> Iterator[Non
 
 
 @pytest.fixture
-def restoring(cluster: EmbeddedCluster) -> Iterator[Restoring]:
-    """What the controller does, which itself is suspended."""
+def restoring(cluster: EmbeddedCluster, objects: clients.Objects) -> Iterator[Restoring]:
+    """What the controller does, which itself is suspended while it holds no Lease."""
     (controller,) = cluster.controllers()
-    with unprobed(controller.url), suspended(controller.pid):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(unprobed(controller.url))
+        with contextlib.ExitStack() as leases:
+            for name in (LIFECYCLE_LEASE, CERTIFICATE_LEASE):
+                leases.enter_context(Lease(objects, "somebody", name=name).held())
+            stack.enter_context(suspended(controller.pid))
         yield Restoring(cluster.kubeconfig, lambda: cluster, replica="test")
 
 
