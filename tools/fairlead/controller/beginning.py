@@ -11,13 +11,13 @@ from threading import Event
 from pydantic import ValidationError
 
 from fairlead.common.errors import FairleadError, UsageError
-from fairlead.deployment import manifests
+from fairlead.deployment import history_log, manifests
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import LIFECYCLE_LEASE, NAMESPACE, TLS_SECRET
 from fairlead.keeper.lease import Lease
 from fairlead.kube import clients
 from fairlead.kube.own_kinds import FAIRLEADS, NAME
-from fairlead.operations import deployed_state, history, object_following
+from fairlead.operations import deployed_state, object_following
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 
@@ -62,7 +62,7 @@ def is_due(objects: clients.Objects) -> bool:
         objects.get("v1", "Secret", TLS_SECRET, NAMESPACE) is None
         and object_following.followed(objects) is not None
         and deployed_state.config_map(objects) is None
-        and not history.entries(objects)
+        and not history_log.read(objects)
     )
 
 

@@ -213,10 +213,10 @@ class Lifecycle:
             credentials = deployed_state.credentials(self._objects) if leading else None
             if credentials is None:
                 return
-            reports = decided.reports(self._inside().sidecars(), credentials.token)
+            decisions = decided.reports(self._inside().sidecars(), credentials.token)
             for value in state.policies:
                 intents = [value["metadata"]["name"], *(value["spec"].get("instances") or ())]
-                status = decided.patch(value.get("status") or {}, intents, reports)
+                status = decided.patch(value.get("status") or {}, intents, decisions)
                 if status is not None:
                     self._objects.merge_status(value, status)
 

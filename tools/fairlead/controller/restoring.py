@@ -199,6 +199,7 @@ class Restoring(Regular):
             ]
         if engine_names.of(config_map) not in engine_names.ASKED:
             return []
+        self._read_secrets()
         credentials = self._credentials()
         if credentials is None:
             raise FairleadError(
@@ -225,8 +226,8 @@ class Restoring(Regular):
     ) -> list[dict[str, Any]]:
         """The objects that a deployment would apply now, rendered once for each change."""
         scopes = drift.settings(config_map).scopes()
-        kept = {scope: tokens for scope, tokens in credentials.scoped.items() if scope in scopes}
-        credentials = replace(credentials, scoped=kept)
+        scoped = {scope: tokens for scope, tokens in credentials.scoped.items() if scope in scopes}
+        credentials = replace(credentials, scoped=scoped)
         metadata = config_map["metadata"]
         key = config_map["data"], metadata.get("annotations"), credentials
         if self._rendered[0] != key:
@@ -234,11 +235,15 @@ class Restoring(Regular):
             self._rendered = key, drift.rendered(self._inside(), config_map, credentials, kinds)
         return self._rendered[1]
 
-    def _credentials(self) -> Credentials | None:
-        """Those of the Secrets; of one that is gone, what it had. None if it was never seen."""
+    def _read_secrets(self) -> None:
         for name in (TOKEN_SECRET, TLS_SECRET, *_SCOPED.values()):
             if secret := self._objects.get("v1", "Secret", name, NAMESPACE):
                 self._secrets[name] = secret.get("data") or {}
+
+    def _credentials(self) -> Credentials | None:
+        """Those of the Secrets as they were read; of one that is gone, what it had. None if it was
+        never seen.
+        """
         return Credentials.kept(
             self._secrets.get(TOKEN_SECRET),
             self._secrets.get(TLS_SECRET),

@@ -14,7 +14,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.common import remarks
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
-from fairlead.deployment import engine_names, manifests
+from fairlead.deployment import engine_names, history_log, manifests
 from fairlead.deployment.names import NAMESPACE, OPA, POLICIES, TOKEN_SECRET
 from fairlead.keeper.lease import Lease
 from fairlead.kube import clients
@@ -96,7 +96,7 @@ def by_controller(
     with _begun(cluster, progress) as operation:
         with nothing_pushed():
             workspace.require_sound(policies, progress)
-            is_first = not history.entries(operation.objects)
+            is_first = not history_log.read(operation.objects)
         if not is_first:
             return _carried_out(operation, policies, message, applied=True)
         strategy = strategies.first(operation)
