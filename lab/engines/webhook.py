@@ -15,7 +15,7 @@ from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
-from fairlead.engines.base import Outcome, without_data
+from fairlead.engines.base import Outcome, without_data, without_exceptions
 from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
@@ -45,7 +45,7 @@ class WebhookEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return without_data(case)
+        return without_data(case) or without_exceptions(case)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are grouped by their settings,

@@ -7,6 +7,7 @@
 #   - input: schema.admission_review
 package scope
 
+import data.exceptions
 import data.intents
 import data.lib.controllers
 import data.lib.label_selectors
@@ -41,6 +42,7 @@ _candidates := {intent: selectors |
 	some intent, selectors in _requests[input.request.operation][_kind]
 	intent in object.get(input, "intents", [intent])
 	not _exempt(intent)
+	not exceptions.by_intent[intent]
 }
 
 _requests := intents.requests if review.readable

@@ -265,3 +265,23 @@ test_without_intents_the_caller_asks_for_all if {
 		with data.intents.requests as {"CREATE": {"/Pod": {"everywhere": [[]]}}}
 	concerned == set()
 }
+
+test_an_exception_takes_an_intent_away if {
+	some_exception := {"payments": {"import": {"spec": {
+		"intents": ["only-shop"],
+		"objects": {"names": ["web"]},
+		"until": "2090-01-01T00:00:00Z",
+	}}}}
+	concerned := scope.concerned with input as _in_payments
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as _replicated({"team": "shop"})
+		with data.kubernetes.policyexceptions as some_exception
+	concerned == {"everywhere", "not-infra", "any-team", "by-name", "either"}
+	unclear := scope.unclear with input as _in_payments
+		with data.intents.requests as _requests
+		with data.kubernetes.namespaces as {}
+		with data.kubernetes.policyexceptions as some_exception
+		with opa.runtime as _sidecar
+		with http.send as _nothing
+	not "only-shop" in unclear
+}

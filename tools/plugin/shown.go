@@ -39,6 +39,7 @@ func shownReview(review any) object {
 	}
 	shown := small(request, "uid", "operation", "namespace", "name", "subResource", "dryRun")
 	shown["kind"] = small(request["kind"], "group", "version", "kind")
+	shown["resource"] = small(request["resource"], "group", "version", "resource")
 	shown["userInfo"] = shownUser(request["userInfo"])
 	shown["object"], shown["oldObject"] = shownObject(request["object"]), shownObject(request["oldObject"])
 	whole := object{"apiVersion": given["apiVersion"], "kind": given["kind"], "request": shown}

@@ -43,7 +43,8 @@ const (
 		"data": {"password": "secret"}, "stringData": {"password": "secret"}, "status": "secret", "spec": %s}`
 	shownWhole = `{"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "web", "labels": {"app": "web"},
 		"annotations": {"kubernetes.io/config.mirror": "hash"}}, "spec": %s}`
-	requestFields = `"uid": "42", "kind": {"group": "", "version": "v1", "kind": "Pod"%s}, "operation": "UPDATE",
+	requestFields = `"uid": "42", "kind": {"group": "", "version": "v1", "kind": "Pod"%s},
+		"resource": {"group": "", "version": "v1", "resource": "pods"}, "operation": "UPDATE",
 		"namespace": "payments", "name": "web", "dryRun": false`
 )
 
@@ -110,7 +111,7 @@ func TestNothingIsShownOfWhatIsNoReview(t *testing.T) {
 	}
 	reduced := `{"apiVersion": "fairlead.dev/v1", "kind": "ReducedReview", "request": {"uid": "7"}}`
 	wants(t, reduced, shownReview(read(t, reduced)), `{"apiVersion": "fairlead.dev/v1", "kind": "ReducedReview", "request":
-		{"uid": "7", "kind": {}, "userInfo": null, "object": null, "oldObject": null}}`)
+		{"uid": "7", "kind": {}, "resource": {}, "userInfo": null, "object": null, "oldObject": null}}`)
 }
 
 func TestLongValuesAreCutAndFurtherOnesCounted(t *testing.T) {

@@ -18,9 +18,17 @@ from fairlead.policy.expressions import rendered
 from fairlead.policy.intents import Intent
 from lab.engines.live import answers, case_names
 
+NO_TIME = (
+    "the case has exceptions, and API servers tell policies no time of requests to a subresource "
+    "with objects of its own kind, such as a Scale"
+)
+"""Why a case with exceptions cannot be decided."""
+
 
 def reason(case: Case, policies: CasePolicies) -> str | None:
     """Why no policy in CEL can decide the case; None if one can."""
+    if case.exceptions and case.request.sub_resource:
+        return NO_TIME
     names = {**case_names.of(case), "settings": case.settings.document()}
     for instance in policies.of(case).active:
         if instance.intent.name == case.intent:

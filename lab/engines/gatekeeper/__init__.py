@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead import engines
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome, without_data
+from fairlead.engines.base import Outcome, without_data, without_exceptions
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
@@ -32,7 +32,11 @@ class GatekeeperEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return without_data(case) or inexpressible.reason(case, self._policies)
+        return (
+            without_data(case)
+            or without_exceptions(case)
+            or inexpressible.reason(case, self._policies)
+        )
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are grouped by their settings, which are in force

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.clusters.embedded.bare_cluster import BareCluster
 from fairlead.common.progress import Progress
-from fairlead.engines.base import Outcome
+from fairlead.engines.base import Outcome, without_exceptions
 from fairlead.engines.kyverno import manifests
 from fairlead.engines.live import marker as native_marker
 from fairlead.kube.clients import Objects
@@ -36,6 +36,10 @@ class KyvernoEngine(ExpressedInCel):
     """
 
     name = "kyverno"
+
+    def inexpressible(self, case: Case) -> str | None:
+        """See fairlead.engines.base.Engine."""
+        return without_exceptions(case) or super().inexpressible(case)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine."""

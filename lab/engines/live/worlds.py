@@ -62,7 +62,7 @@ class World(Generic[T]):
         """Take the instances that are in force for a case; returns the group of users that they are
         for.
         """
-        key = case.settings.model_dump_json()
+        key = f"{case.settings.model_dump_json()} {case.exceptions}"
         if key not in self._groups:
             self._groups[key] = self._added(self.policies.of(case))
         group, instances = self._groups[key]

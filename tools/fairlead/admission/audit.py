@@ -190,7 +190,7 @@ def _found(
         return CHANGED, _sentences(changes, advice, *(f"{NOT_ASKED}: {m}" for m in missed[:1]))
     if missed:
         return NOT_ASKED, missed[0]
-    if not subject.runs:
+    if not subject.runs or (decided[0].pool is None and decided[0].excepted):
         return ALONE, ""
     return (UNMAPPED if decided[0].pool is None else PLACED), ""
 

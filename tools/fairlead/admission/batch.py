@@ -33,7 +33,11 @@ decisions := [decided |
 	some review in data.fairlead_reviews
 	decided := {
 		"answer": [answer | answer := data.system.main],
-		"placement": [placement | placement := data.node_pool.placement],
+		"placement": [placement |
+			not data.exceptions.by_intent["node-pool"]
+			placement := data.node_pool.placement
+		],
+		"excepted": [intent | some intent, _ in data.exceptions.by_intent],
 		"intents": [intents | intents := data.system._decisions],
 	} with input as review
 		with opa.runtime as data.fairlead_environment
@@ -121,5 +125,6 @@ def _read(decided: Mapping[str, Any]) -> Decision:
         pool=placement.get("pool"),
         selector=placement.get("nodeSelector", {}),
         intents=next(iter(decided["intents"]), {}),
+        excepted=tuple(sorted(decided["excepted"])),
     )
     return decision.without_note()

@@ -27,8 +27,9 @@ class Decision:
     `pool` is the pool that decides on a pod, `selector` the labels of that pool's nodes. They are
     None and {} if no pool decides, and always for staged policies.
 
-    `intents` has the decision of each intent, {deny, warn, patch}. `asked` is false if the API
-    server decides without OPA; `reason` says why, or which patch it drops; see `admitted`.
+    `intents` has the decision of each intent, {deny, warn, patch}, and `excepted` are those that
+    leave the object alone by an exception. `asked` is false if the API server decides without OPA;
+    `reason` says why, or which patch it drops; see `admitted`.
     """
 
     allowed: bool
@@ -38,6 +39,7 @@ class Decision:
     pool: str | None = None
     selector: Mapping[str, str] = field(default_factory=dict)
     intents: Mapping[str, Any] = field(default_factory=dict)
+    excepted: tuple[str, ...] = ()
     asked: bool = True
     reason: str = ""
 

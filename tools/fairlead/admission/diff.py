@@ -123,11 +123,21 @@ class _Requests:
         }
         if engine not in engine_names.ASKED:
             return engine_decisions.decide(
-                engine, policies, self._reviews, labels, progress=self._progress
+                engine,
+                policies,
+                self._reviews,
+                labels,
+                self._inventory.exceptions,
+                progress=self._progress,
             )
         admissions = self._admissions(webhooks)
         decisions = engine_decisions.decide(
-            engine, policies, self._questions(admissions), labels, progress=self._progress
+            engine,
+            policies,
+            self._questions(admissions),
+            labels,
+            self._inventory.exceptions,
+            progress=self._progress,
         )
         return [*map(Decision.admitted, decisions, admissions)]
 

@@ -12,6 +12,7 @@ import jsonpatch
 
 from fairlead import engines
 from fairlead.admission.decisions import Decision, fields
+from fairlead.common import texts
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import CEL_ENGINE
 from fairlead.engines import base
@@ -19,6 +20,7 @@ from fairlead.engines.base import Undecided
 from fairlead.engines.cel import offline
 from fairlead.engines.python import decisions
 from fairlead.kube import admission_reviews
+from fairlead.policy.exceptions import PolicyException
 from fairlead.policy.policy_set import PolicySet
 
 Review = Mapping[str, Any]
@@ -30,6 +32,7 @@ def decide(
     policies: PolicySet,
     reviews: Sequence[Review],
     namespaces: Labels,
+    exceptions: Sequence[PolicyException] = (),
     *,
     progress: Progress,
 ) -> list[Decision]:
@@ -39,11 +42,12 @@ def decide(
     """
     progress.update(engine, "deciding", total=len(reviews))
     if engine == CEL_ENGINE:
-        objects = engines.render(engine, policies)
+        objects = engines.render(engine, policies.excepting(exceptions))
+        reviews = [_sent_now(review) for review in reviews] if exceptions else reviews
         answers = offline.decide(objects, reviews, namespaces, progress=progress)
         return [_of_cel(*pair) for pair in zip(reviews, answers, strict=True)]
     functions = decisions.of_policies(policies)
-    return [_of_python(functions, review, namespaces) for review in reviews]
+    return [_of_python(functions, review, namespaces, exceptions) for review in reviews]
 
 
 def comparable(decision: Decision, review: Review) -> Decision:
@@ -65,9 +69,25 @@ def _of_cel(review: Review, outcome: base.Decision | Undecided) -> Decision:
     return Decision(outcome.allowed, outcome.message, outcome.warnings, patch)
 
 
-def _of_python(functions: decisions.Policies, review: Review, namespaces: Labels) -> Decision:
+def _sent_now(review: Review) -> Review:
+    """The review with what an API server notes of the time, by which exceptions end."""
+    request = review["request"]
+    value = request.get("object")
+    if not value:
+        return review
+    metadata = {**value["metadata"], "managedFields": [{"time": texts.now()}]}
+    return {**review, "request": {**request, "object": {**value, "metadata": metadata}}}
+
+
+def _of_python(
+    functions: decisions.Policies,
+    review: Review,
+    namespaces: Labels,
+    exceptions: Sequence[PolicyException],
+) -> Decision:
     name = review["request"].get("namespace") or ""
-    answer = functions.answer(review, namespaces.get(name, {}), review.get("intents"))
+    labels, intents = namespaces.get(name, {}), review.get("intents")
+    answer = functions.answer(review, labels, intents, exceptions)
     return Decision(**fields(answer)).without_note()
 
 

@@ -40,9 +40,11 @@ _answer(question) := object.union({"first": first, "again": _again(question, fir
 	requests := question.requests
 	refusals := question.refusals
 	lookup := question.lookup
-	first := _main(review, namespaces, settings, requests, refusals, lookup)
+	exceptions := question.exceptions
+	first := _main(review, namespaces, exceptions, settings, requests, refusals, lookup)
 	details := _details with input as review
 		with data.kubernetes.namespaces as namespaces
+		with data.kubernetes.policyexceptions as exceptions
 		with data.settings as settings
 		with data.intents.requests as requests
 		with data.intents.refusals as refusals
@@ -50,9 +52,15 @@ _answer(question) := object.union({"first": first, "again": _again(question, fir
 		with http.send as lookup
 }
 
-_details := {"explanation": _explanation, "intents": [intents | intents := data.system._decisions]}
+_details := {"explanation": _explanation | _exceptions, "intents": [intents | intents := data.system._decisions]}
 
 _explanation := {sentence | some intent in _explained; some sentence in data.intents.explanations[intent]} if not data.review.reduced
+
+_exceptions := {sentence |
+	some intent, names in data.exceptions.by_intent
+	some name in names
+	sentence := sprintf("%s leaves the object alone: the exception %s/%s says so", [intent, input.request.namespace, name])
+}
 
 # No intent is asked about such an object.
 _explanation := {"the object is too large to be judged"} if data.review.reduced
@@ -77,9 +85,10 @@ _refused if {
 
 _explained := data.intents.names if count(data.scope.concerned) == 0
 
-_main(review, namespaces, settings, requests, refusals, lookup) := answer if {
+_main(review, namespaces, exceptions, settings, requests, refusals, lookup) := answer if {
 	answer := data.system.main with input as review
 		with data.kubernetes.namespaces as namespaces
+		with data.kubernetes.policyexceptions as exceptions
 		with data.settings as settings
 		with data.intents.requests as requests
 		with data.intents.refusals as refusals
@@ -87,7 +96,7 @@ _main(review, namespaces, settings, requests, refusals, lookup) := answer if {
 		with http.send as lookup
 } else := null
 
-_again(question, first) := _main(patched, question.namespaces, question.settings, question.requests, question.refusals, question.lookup) if {
+_again(question, first) := _main(patched, question.namespaces, question.exceptions, question.settings, question.requests, question.refusals, question.lookup) if {
 	operations := json.unmarshal(base64.decode(first.response.patch))
 	object := json.patch(question.review.request.object, operations)
 	patched := json.patch(question.review, [{"op": "replace", "path": "/request/object", "value": object}])
@@ -100,7 +109,8 @@ class Question:
     """One AdmissionReview, and the settings and data of OPA for it.
 
     `namespaces` is data.kubernetes.namespaces, name -> object. `unreplicated` has the namespaces
-    that only a lookup finds. `data` is what OPA has besides, at the top of its data.
+    that only a lookup finds. `data` is what OPA has besides, at the top of its data. `exceptions`
+    is data.kubernetes.policyexceptions (fairlead.policy.exceptions.tree).
     """
 
     review: Any
@@ -108,6 +118,7 @@ class Question:
     namespaces: Mapping[str, Any]
     unreplicated: Mapping[str, Any] | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    exceptions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -190,6 +201,7 @@ def _decide(
                 "review": question.review,
                 **prepared.documents,
                 "namespaces": question.namespaces,
+                "exceptions": question.exceptions,
                 "lookup": _lookup(question),
             }
             for question, prepared in pairs
@@ -214,7 +226,7 @@ def evaluate(
     if inputs.unreadable:
         raise inputs.unreadable[0]
     questions = [
-        Question(request.review, policies.settings, inputs.namespaces)
+        Question(request.review, policies.settings, inputs.namespaces, exceptions=inputs.exceptions)
         for request in inputs.requests
     ]
     admissions = asked.ask(

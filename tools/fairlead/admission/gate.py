@@ -19,6 +19,7 @@ from fairlead.common.errors import InputError
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
 from fairlead.kube.admission_reviews import Subject
+from fairlead.policy import exceptions
 from fairlead.policy.policy_set import PolicySet
 from fairlead.programs import toolchain
 from fairlead.settings.models import Settings
@@ -129,7 +130,10 @@ def check(
         batch.decide(
             [admission.question(request.review) for request, admission in pairs if admission.asked],
             modules=policies.modules,
-            kubernetes={"namespaces": inputs.namespaces},
+            kubernetes={
+                "namespaces": inputs.namespaces,
+                exceptions.RESOURCE.name: inputs.exceptions,
+            },
             progress=Progress(),
         )
     )

@@ -18,6 +18,8 @@ from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.errors import ApiServerError
 from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.kube.resources import Resource
+from fairlead.policy import exceptions
+from fairlead.policy.exceptions import PolicyException
 from fairlead.policy.instances import Instance
 from fairlead.policy.requests import Kind
 from fairlead.settings.models import Replicated
@@ -109,6 +111,18 @@ class Inventory:
         return dict(self._labels("nodes"))
 
     @cached_property
+    def exceptions(self) -> list[PolicyException]:
+        """The exceptions; none in a cluster that does not serve them, as nothing is deployed.
+        Raises FairleadError if they cannot be listed.
+        """
+        try:
+            return exceptions.readable(self._listed(exceptions.RESOURCE.path))
+        except ApiServerError as error:
+            if error.status != 404:
+                raise
+            return []
+
+    @cached_property
     def subjects(self) -> list[Subject]:
         """Every pod, every workload and every object of the further kinds. Raises FairleadError if
         a kind of them cannot be listed.
@@ -132,11 +146,15 @@ class Inventory:
         return [subject for subject in subjects if subject.namespace in {"", *self.namespaces}]
 
     def data(self, replicated: Iterable[Replicated]) -> dict[str, Any]:
-        """`data.kubernetes` as the sidecar loads it into OPA: namespaces and the `replicated`
-        resources. Raises FairleadError if they cannot be listed.
+        """`data.kubernetes` as the sidecar loads it into OPA: namespaces, exceptions and the
+        `replicated` resources. Raises FairleadError if they cannot be listed.
         """
         resources = [resource.named() for resource in replicated]
-        return {"namespaces": self.namespaces, **self.trees(resources)}
+        return {
+            "namespaces": self.namespaces,
+            exceptions.RESOURCE.name: exceptions.tree(self.exceptions),
+            **self.trees(resources),
+        }
 
     def trees(self, resources: Iterable[Resource]) -> dict[str, Any]:
         """All objects of these resources as `data.kubernetes` has them, by the names of the

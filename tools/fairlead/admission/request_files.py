@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -16,9 +16,11 @@ from uuid import NAMESPACE_OID, uuid5
 from fairlead.common import yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.inputs import manifest_files, metadata_checks
-from fairlead.kube import admission_reviews, served_kinds
+from fairlead.kube import admission_reviews, own_kinds, served_kinds
 from fairlead.kube.discovery import Kind
 from fairlead.kube.served_kinds import Known
+from fairlead.policy import exceptions
+from fairlead.policy.exceptions import PolicyException
 
 _RETRY = re.compile(
     r'(namespace "(?:[^"\\]|\\.)*") is not known to the policy yet: retry in a moment'
@@ -61,6 +63,7 @@ class Inputs:
     labels of a namespace. `skipped` counts what stands in folders and is not meant for kubectl, by
     what it is (see manifest_files.Reading). `files` counts the files with requests. They are `live`
     if the namespaces are those of a cluster. `unfit` are the patterns to exclude that nothing fits.
+    `exceptions` are those of the manifests and of the cluster (fairlead.policy.exceptions.tree).
     """
 
     requests: tuple[Request, ...]
@@ -69,6 +72,7 @@ class Inputs:
     skipped: Mapping[str, int]
     live: bool
     unfit: Sequence[str] = ()
+    exceptions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> int:
@@ -84,6 +88,7 @@ def read(
     operation: str | None = None,
     exclude: Sequence[str] = (),
     kinds: Iterable[Kind] = (),
+    exceptions_: Iterable[PolicyException] = (),
 ) -> Inputs:
     """The requests of files, folders and standard input (files.STDIN), in the order of `paths`.
 
@@ -97,6 +102,7 @@ def read(
         exclude: patterns of the files in folders that are left out.
         kinds: the kinds that are known, besides those of Kubernetes itself and those that files
             define.
+        exceptions_: those of a cluster.
 
     Raises UsageError if a file contradicts `namespace` or `operation`, and InputError if there is
     nothing to decide on.
@@ -118,7 +124,8 @@ def read(
             if request.namespace is not None and request.namespace not in by_name:
                 by_name[request.namespace] = _namespace(request.namespace, namespace_labels)
     skipped = Counter(what for _, what in reading.skipped)
-    unreadable = (*reading.unreadable, *contradictions)
+    excepting, mistakes = _exceptions(reading.documents, namespace)
+    unreadable = (*reading.unreadable, *contradictions, *mistakes)
     return Inputs(
         tuple(requests),
         by_name,
@@ -126,6 +133,7 @@ def read(
         skipped,
         live=namespaces is not None,
         unfit=reading.unfit,
+        exceptions=exceptions.tree([*exceptions_, *excepting]),
     )
 
 
@@ -271,6 +279,26 @@ def _described(
     return {
         name: _namespace(name, labels) for name, (labels, _) in described.items()
     }, contradictions
+
+
+def _exceptions(
+    documents: Sequence[yaml_files.Document], namespace: str | None
+) -> tuple[list[PolicyException], list[InputError]]:
+    """The exceptions of which there are manifests, and the manifests that no API server stores."""
+    excepting, mistakes = [], []
+    for document in documents:
+        value = document.value
+        if (value["apiVersion"], value["kind"]) != (own_kinds.VERSION, exceptions.EXCEPTION):
+            continue
+        metadata = value.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        placed = {"namespace": namespace or "default", **metadata}
+        try:
+            excepting.append(PolicyException.read({**value, "metadata": placed}))
+        except UsageError as error:
+            line = document.line(["spec"])
+            mistakes.append(InputError(document.path, str(error), line=line))
+    return excepting, mistakes
 
 
 def _namespace(name: str, labels: Mapping[str, str]) -> dict[str, Any]:

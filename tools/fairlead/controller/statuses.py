@@ -70,21 +70,32 @@ def of(value: Mapping[str, Any], outcome: Outcome) -> dict[str, Any] | None:
     else:
         ready, message = "False", f"what was in force before stays so: {outcome.error}"
         reason = "OthersAreWrong" if outcome.faults else "Failed"
-    old: Mapping[str, Any] = next(iter(before.get("conditions") or ()), {})
-    status["conditions"] = [
-        {
-            "type": READY,
-            "status": ready,
-            "observedGeneration": metadata["generation"],
-            "lastTransitionTime": old["lastTransitionTime"]
-            if old.get("status") == ready
-            else texts.now(),
-            "reason": reason,
-            "message": message[:_LONGEST],
-        }
-    ]
+    status["conditions"] = [conditioned(value, READY, ready, reason, message)]
     same = all(before.get(key) == part for key, part in status.items())
     return None if same else status
+
+
+def condition(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The only condition of an object; empty if it has none."""
+    conditions = (value.get("status") or {}).get("conditions") or ()
+    return next(iter(conditions), {})
+
+
+def conditioned(
+    value: Mapping[str, Any], type_: str, status: str, reason: str, message: str
+) -> dict[str, Any]:
+    """The condition of an object in place of its former one."""
+    old = condition(value)
+    return {
+        "type": type_,
+        "status": status,
+        "observedGeneration": value["metadata"]["generation"],
+        "lastTransitionTime": old["lastTransitionTime"]
+        if old.get("status") == status
+        else texts.now(),
+        "reason": reason,
+        "message": message[:_LONGEST],
+    }
 
 
 def _in_force(status: Mapping[str, Any], generation: int) -> bool:

@@ -1,8 +1,6 @@
 """The log of what was in force: the ConfigMap `fairlead-history`, with an entry for each push,
-rollback and deployment, and for each time that intents were disabled or enabled.
-
-Guards let only administrators change it. The controller may add that it enabled an intent, and
-change nothing else (80-guards.yaml).
+rollback and deployment, for each time that intents were disabled or enabled, and for the end of
+each exception. Guards let only administrators and the controller change it.
 """
 
 from __future__ import annotations
@@ -26,12 +24,14 @@ from fairlead.policy.revision import plain
 from fairlead.settings.models import Settings
 
 ENTRIES = 100
-"""The number of entries that are kept of changes of policies and settings, and as many of switches:
-neither crowds out the other."""
+"""The number of entries that are kept of changes of policies and settings, as many of switches, and
+as many of exceptions: none crowds out the others."""
 LARGEST = 700_000
 """The most characters of all entries together; a ConfigMap takes 1 MiB."""
 DISABLE, ENABLE = "disable", "enable"
 """The actions of entries about switches."""
+EXCEPTION = "exception"
+"""The action of entries about the end of an exception."""
 
 _ENTRY, _SETTINGS = "entry-", "settings-"  # how keys of the log begin
 _TYPES: Mapping[str, Any] = {
@@ -44,17 +44,19 @@ _TYPES: Mapping[str, Any] = {
 }
 """What the log has of an entry, besides its settings; somebody may have edited it."""
 _SWITCH_TYPES: Mapping[str, Any] = {"intents": list, "until": str | None}
-"""What the log has besides of an entry about switches."""
+"""What the log has besides of an entry about switches or an exception."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A push, a rollback or a deployment, or a switch: that intents were disabled or enabled.
+    """A push, a rollback or a deployment, a switch: that intents were disabled or enabled, or the
+    end of an exception.
 
     `time` is when it was in force (RFC 3339, to the second), `by` the API server's user. `restored`
     is the number of the entry that a rollback brought back. `manifest` is the policies' ConfigMap,
-    None if it is kept no more. A switch has neither revision (an empty text) nor settings, but the
-    `intents` that it is about; `until` is when disabled ones are enabled again by themselves.
+    None if it is kept no more. Switches and exceptions have neither revision (an empty text) nor
+    settings, but the `intents` that they are about; `until` is when disabled ones are enabled again
+    by themselves, or when an exception was to end.
     """
 
     number: int
@@ -77,9 +79,9 @@ class Entry:
         return f"entry {self.number} (revision {self.revision}, {self.time}{by}{message})"
 
     @property
-    def is_switch(self) -> bool:
-        """Whether intents were disabled or enabled, and policies and settings stayed."""
-        return self.action in (DISABLE, ENABLE)
+    def is_change(self) -> bool:
+        """Whether it is about a change of policies or settings."""
+        return self.action not in (DISABLE, ENABLE, EXCEPTION)
 
     @property
     def modules(self) -> dict[str, str] | None:
@@ -179,7 +181,7 @@ def _data(entries: Sequence[Entry]) -> dict[str, str]:
         key = f"{_SETTINGS}{digest(settings.encode())}"
         if entry.settings is not None:
             data[key] = settings
-        names = (*_TYPES, *(_SWITCH_TYPES if entry.is_switch else ()))
+        names = (*_TYPES, *(() if entry.is_change else _SWITCH_TYPES))
         stored = {name: getattr(entry, name) for name in names}
         stored["settings"] = key if entry.settings is not None else None
         data[f"{_ENTRY}{entry.number:08}"] = json.dumps(stored)
@@ -190,16 +192,18 @@ def _bounded(entries: Sequence[Entry]) -> list[Entry]:
     """As many entries as may be kept, the oldest first. Deployments that changed neither policies
     nor settings go first, then the oldest; the last entry stays.
     """
-    changes = [entry for entry in entries if not entry.is_switch]
-    switches = [entry for entry in entries if entry.is_switch][-ENTRIES:]
-    while len(changes) > 1 and (len(changes) > ENTRIES or _size([*changes, *switches]) > LARGEST):
+    changes = [entry for entry in entries if entry.is_change]
+    exceptions = [entry for entry in entries if entry.action == EXCEPTION][-ENTRIES:]
+    switches = [entry for entry in entries if entry.action in (DISABLE, ENABLE)][-ENTRIES:]
+    rest = [*switches, *exceptions]
+    while len(changes) > 1 and (len(changes) > ENTRIES or _size([*changes, *rest]) > LARGEST):
         repeated = (
             number
             for number in range(1, len(changes) - 1)
             if _state(changes[number]) == _state(changes[number - 1])
         )
         del changes[next(repeated, 0)]
-    return sorted([*changes, *switches], key=lambda entry: entry.number)
+    return sorted([*changes, *rest], key=lambda entry: entry.number)
 
 
 def _size(entries: Sequence[Entry]) -> int:

@@ -55,6 +55,7 @@ INJECTOR = "system:serviceaccount:cert-manager:cert-manager-cainjector"
 _GUARDS = (
     "10-namespace.yaml.j2",
     "22-administrators.yaml.j2",
+    "26-kinds.yaml.j2",
     "80-guards.yaml.j2",
     "82-node-labels.yaml.j2",
 )

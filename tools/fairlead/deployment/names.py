@@ -45,6 +45,7 @@ WEBHOOKS = "fairlead"
 GUARDS = (
     "fairlead-objects",
     "fairlead-cluster-objects",
+    "fairlead-exceptions",
     "fairlead-pool-label",
     "fairlead-exempt",
     "fairlead-node-labels",

@@ -19,6 +19,7 @@ from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, PYTHON_ENGINE
 from fairlead.kube import resources
 from fairlead.kube.resources import Resource
 from fairlead.opa.containers import OPA_PORT, SYNC_PORT, Files, Liveness
+from fairlead.policy import exceptions
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.tables import namespace_labels
 from fairlead.programs.toolchain import installed
@@ -112,7 +113,7 @@ class Sync(Sidecar):
             f"{flags.OPA_AUTH_TOKEN_FILE}={files.token / 'token'}",
             *selector,
             f"{flags.NAMESPACE_LABELS}={','.join([label, *labels])}",
-            *replication(replicated.named() for replicated in settings.replicate),
+            *replication(_replicated(settings)),
             *(
                 [f"{flags.MAX_STALENESS}={settings.max_staleness}"]
                 if settings.max_staleness
@@ -182,7 +183,7 @@ class KubeMgmt(Sidecar):
     def arguments(
         self, files: Files, policies: PolicySet, opa_address: str, listen: str
     ) -> list[str]:
-        replicated = replication(resource.named() for resource in policies.settings.replicate)
+        replicated = replication(_replicated(policies.settings))
         return [
             f"{flags.OPA_URL}=https://{opa_address}/v1",
             f"{flags.OPA_CA_FILE}={files.ca}",
@@ -233,6 +234,11 @@ class Serve(Sidecar):
             f"{flags.TLS_PRIVATE_KEY_FILE}={files.tls / 'tls.key'}",
             f"{flags.WORKERS}=2",
         ]
+
+
+def _replicated(settings: Settings) -> list[Resource]:
+    """What OPA gets besides namespaces."""
+    return [exceptions.RESOURCE, *(replicated.named() for replicated in settings.replicate)]
 
 
 def replication(replicated: Iterable[Resource]) -> list[str]:

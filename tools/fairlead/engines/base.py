@@ -45,11 +45,18 @@ class Undecided:
 
 DATA = "the case has data, which only the engine opa takes from a case"
 """Why an engine cannot express a case with data of OPA's."""
+EXCEPTIONS = "the case has exceptions, which only the engines opa, python and cel take from a case"
+"""Why an engine cannot express a case with exceptions."""
 
 
 def without_data(case: Case) -> str | None:
     """Why an engine that has no data of OPA's cannot express the case; None if it needs none."""
     return DATA if case.data else None
+
+
+def without_exceptions(case: Case) -> str | None:
+    """Why an engine that knows no exceptions cannot express the case; None if it has none."""
+    return EXCEPTIONS if case.exceptions else None
 
 
 Outcome = Decision | Inexpressible | Undecided

@@ -16,7 +16,7 @@ from typing import Any
 from fairlead.common import texts
 from fairlead.deployment import disabled_intents, disabled_objects, history_log
 from fairlead.deployment.disabled_objects import Record
-from fairlead.deployment.history_log import ENABLE, Entry
+from fairlead.deployment.history_log import ENABLE, EXCEPTION, Entry
 from fairlead.deployment.names import CONTROLLER
 from fairlead.keeper.regular import Regular
 from fairlead.kube import clients
@@ -87,6 +87,8 @@ def _told(entries: Collection[Entry], over: Mapping[str, Record]) -> bool:
     """Whether the history says already that these were enabled after they were disabled."""
     last: dict[str, Entry] = {}
     for each in entries:
+        if each.action == EXCEPTION:
+            continue
         last |= dict.fromkeys(each.intents, each)
     return all(
         name in last and last[name].action == ENABLE and last[name].time >= (record.since or "")

@@ -16,8 +16,10 @@ PINNED = "fairlead.dev/pinned"
 say."""
 POLICIES = ("policies", "Policy", "v1")
 """The resource, kind and version of a policy."""
+EXCEPTIONS = ("policyexceptions", "PolicyException", "v1")
+"""The resource, kind and version of an exception."""
 VERSION = f"{GROUP}/{POLICIES[2]}"
-"""The apiVersion of both."""
+"""The apiVersion of all of them."""
 LONGEST_REGO = 200_000
 """The most characters of the Rego of one module. OPA lists the rules of such a text within
 seconds."""

@@ -1,5 +1,5 @@
 """The kinds of objects that are known without a cluster, by API servers' own discovery: those of
-Kubernetes itself, and those of CustomResourceDefinitions."""
+Kubernetes itself, Fairlead's own, and those of CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.common import paths
+from fairlead.kube import own_kinds
 from fairlead.kube.discovery import Kind
 
 Known = Mapping[tuple[str, str], Kind]
@@ -34,9 +35,17 @@ def builtin() -> Known:
     }
 
 
+def _own() -> list[Kind]:
+    every = (own_kinds.FAIRLEADS, own_kinds.POLICIES, own_kinds.EXCEPTIONS)
+    return [
+        Kind(own_kinds.VERSION, name, plural, plural == own_kinds.EXCEPTIONS[0], ())
+        for plural, name, _ in every
+    ]
+
+
 def by_name(kinds: Iterable[Kind]) -> Known:
-    """These kinds, and those of Kubernetes itself."""
-    return {**builtin(), **{(kind.group, kind.name): kind for kind in kinds}}
+    """These kinds, those of Kubernetes itself, and Fairlead's own."""
+    return {**builtin(), **{(kind.group, kind.name): kind for kind in (*_own(), *kinds)}}
 
 
 def of_definitions(manifests: Iterable[Mapping[str, Any]]) -> list[Kind]:

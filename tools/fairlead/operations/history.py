@@ -1,5 +1,6 @@
 """The history of a deployment: an entry for each push, rollback and deployment, kept in the cluster
-so that any machine can roll back, and one for each time that intents were disabled or enabled.
+so that any machine can roll back, one for each time that intents were disabled or enabled, and one
+for the end of each exception.
 
 The ConfigMap `fairlead-history` has the entries (fairlead.deployment.history_log), and each of the
 last revisions has a ConfigMap of its own with the policies, as one may take up to 1 MiB.
@@ -83,7 +84,7 @@ def record(
 
 def entries(objects: clients.Objects) -> list[Entry]:
     """The entries of changes of policies and settings, the latest first. Raises ApiServerError."""
-    return [entry for entry in _all(objects) if not entry.is_switch]
+    return [entry for entry in _all(objects) if entry.is_change]
 
 
 def _all(objects: clients.Objects) -> list[Entry]:
@@ -117,12 +118,13 @@ def table(cluster: Cluster) -> list[dict[str, Any]]:
 
     `changed` names what differs from the change before: "policies", or settings. `policies` says
     whether the policies are kept. Where intents were disabled or enabled, `intents` names them, and
-    `until` is when they are enabled again by themselves (RFC 3339), None for never; `revision`,
-    `changed` and `settings` are None then.
+    `until` is when they are enabled again by themselves (RFC 3339), None for never. Where an
+    exception ended, `intents` are those that it was about, and `until` is its end. `revision`,
+    `changed` and `settings` are None in both.
     """
     objects = cluster.objects()
     entries_ = _all(objects)
-    changes = [entry for entry in entries_ if not entry.is_switch]
+    changes = [entry for entry in entries_ if entry.is_change]
     in_force = current(changes, objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {})
     former = dict(zip((entry.number for entry in changes), changes[1:], strict=False))
     return [_row(entry, former.get(entry.number), entry is in_force) for entry in entries_]
@@ -140,7 +142,7 @@ def _row(entry: Entry, before: Entry | None, is_current: bool) -> dict[str, Any]
         "changed": changed(before, entry) if before else None,
         "policies": entry.manifest is not None,
         "settings": entry.settings,
-        "intents": list(entry.intents) if entry.is_switch else None,
+        "intents": None if entry.is_change else list(entry.intents),
         "until": entry.until,
     }
 

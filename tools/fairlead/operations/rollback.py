@@ -30,6 +30,7 @@ _BESIDE_POLICIES = frozenset(
         "apiServerPorts",
         "certificates",
         "decisionLogs",
+        "exceptionAdmins",
         "failurePolicy",
         "images",
         "maxStaleness",

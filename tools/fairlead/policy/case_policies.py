@@ -17,8 +17,10 @@ class CasePolicies:
         self._by_settings: dict[str, PolicySet] = {}
 
     def of(self, case: Case) -> PolicySet:
-        """The policies under the settings of a case. Raises InputError, UsageError."""
-        return self.under(case.settings)
+        """The policies under the settings of a case, with its exceptions. Raises InputError,
+        UsageError.
+        """
+        return self.under(case.settings).excepting(case.exceptions)
 
     def under(self, settings: Settings) -> PolicySet:
         """The policies under these settings. Raises InputError, UsageError."""

@@ -16,6 +16,7 @@ from fairlead.common import paths, yaml_files
 from fairlead.common.errors import InputError, UsageError
 from fairlead.kube import admission_reviews
 from fairlead.policy import fairlead_yaml, intent_file, policy_files
+from fairlead.policy.exceptions import ExceptionSpec, PolicyException
 from fairlead.policy.intents import Intent
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.revision import MAIN
@@ -120,6 +121,7 @@ class _Written(_Strict):
     settings: Any = None
     namespace: Namespace | None = None
     data: dict[str, Any] = {}
+    exceptions: list[ExceptionSpec] = []
     request: Request
     expect: Expect
 
@@ -127,8 +129,8 @@ class _Written(_Strict):
 @dataclass(frozen=True)
 class Case:
     """One case. `settings` are complete; `given` has those of the file, which differ from the
-    defaults. `data` is what OPA has besides, at the top of its data. `path` and `line` are where it
-    begins.
+    defaults. `data` is what OPA has besides, at the top of its data, and `exceptions` are those of
+    the namespace. `path` and `line` are where it begins.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Case:
     path: Path
     line: int
     data: Mapping[str, Any] = field(default_factory=dict)
+    exceptions: tuple[PolicyException, ...] = ()
 
     def review(self) -> dict[str, Any]:
         """The AdmissionReview that an API server would send."""
@@ -288,4 +291,8 @@ def _case(document: yaml_files.Document, base: Settings, every: Sequence[Intent]
         path=document.path,
         line=document.line(["name"]) or 1,
         data=written.data,
+        exceptions=tuple(
+            PolicyException(written.namespace.name if written.namespace else "", f"case-{n}", spec)
+            for n, spec in enumerate(written.exceptions, 1)
+        ),
     )

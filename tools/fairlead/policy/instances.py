@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.policy import controllers
+from fairlead.policy.exceptions import PolicyException
 from fairlead.policy.intents import Intent
 from fairlead.policy.requests import Condition, Request
 from fairlead.settings.models import Exempt, IntentSettings, Settings
@@ -22,7 +23,7 @@ class Instance:
     """An intent in force under a name, with its parameters and the requests that it decides on.
 
     The requests are those of the intent, narrowed to the instance's namespaces and without those
-    that are exempt.
+    that are exempt. `exceptions` are those that engines get which look up none.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Instance:
     parameters: Mapping[str, Any]
     exempt: Exempt
     requests: Sequence[Request]
+    exceptions: tuple[PolicyException, ...] = ()
 
     @property
     def labels(self) -> set[str]:
@@ -62,6 +64,19 @@ def of(intent: Intent, settings: Settings, document: Mapping[str, Any]) -> Itera
         of_intent = intent.requests(document, parameters)
         requests = [_narrowed(request, instance, of_intent) for request in of_intent]
         yield Instance(name, intent, parameters, instance.exempt, requests)
+
+
+def excepting(
+    active: Iterable[Instance], exceptions: Sequence[PolicyException]
+) -> tuple[Instance, ...]:
+    """The instances, each with those of the exceptions that are about it."""
+    return tuple(
+        replace(
+            instance,
+            exceptions=tuple(each for each in exceptions if instance.name in each.spec.intents),
+        )
+        for instance in active
+    )
 
 
 def exempt_namespaces(exempt: Exempt) -> list[Expression]:

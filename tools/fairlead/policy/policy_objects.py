@@ -33,6 +33,7 @@ from fairlead.kube.own_kinds import (
     VERSION,
 )
 from fairlead.policy import carried, fairlead_yaml, intent_file, intents, metadata, policy_files
+from fairlead.policy.exceptions import EXCEPTION, ExceptionSpec
 from fairlead.policy.fairlead_yaml import Rules
 from fairlead.policy.intents import Intent
 from fairlead.policy.policy_files import PolicyFiles, PolicyFolder
@@ -91,6 +92,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {
         FAIRLEAD: structural.of_model(Settings, without=_ELSEWHERE),
         POLICY: structural.of_model(PolicySpec),
+        EXCEPTION: structural.of_model(ExceptionSpec),
     }
 
 

@@ -8,13 +8,14 @@ is a `PolicySet`, too: `PolicySet.deployed`. Its modules have the names of their
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlead.common.errors import UsageError
 from fairlead.policy import bundles, carried, instances, libraries, policy_files, tables
 from fairlead.policy.bundles import Bundle
+from fairlead.policy.exceptions import PolicyException
 from fairlead.policy.instances import Instance
 from fairlead.policy.intents import Intent
 from fairlead.policy.policy_files import PolicyFiles
@@ -77,6 +78,10 @@ class PolicySet:
     def under(self, settings: Settings) -> PolicySet:
         """The same files by other settings, which may name fewer folders. Raises as `load`."""
         return _in_force(self.files.of(self.folders[0], settings.policies), settings, self.further)
+
+    def excepting(self, exceptions: Sequence[PolicyException]) -> PolicySet:
+        """The same policies for an engine that cannot look up exceptions in the cluster."""
+        return replace(self, active=instances.excepting(self.active, exceptions))
 
     @classmethod
     def examples(

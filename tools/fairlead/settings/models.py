@@ -19,6 +19,7 @@ from pydantic import (
 from fairlead.common import durations
 from fairlead.common.mistakes import Mistake, Mistakes
 from fairlead.kube import labels, resources
+from fairlead.kube.own_kinds import EXCEPTIONS
 from fairlead.kube.resources import Resource
 from fairlead.settings.access import Access
 from fairlead.settings.selectors import Selector
@@ -118,7 +119,8 @@ class Replicated(Strict):
 
     @model_validator(mode="after")
     def _legal(self) -> Replicated:
-        self.named()
+        if self.named().name == EXCEPTIONS[0]:
+            raise ValueError(f"{EXCEPTIONS[0]} are always replicated: leave them out here")
         return self
 
     def named(self) -> Resource:
@@ -272,6 +274,8 @@ class Settings(Strict):
     contact: str | None = None
     admins: list[Group] = []
     pool_admins: list[Group] | None = None
+    exception_admins: list[Group] = []
+    """The groups that may create and change PolicyExceptions, besides administrators."""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     timeout_seconds: int = Field(5, ge=1, le=30)
     replicas: int = Field(2, ge=1, le=100)

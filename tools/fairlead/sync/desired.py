@@ -13,9 +13,9 @@ from fairlead.common import texts
 from fairlead.deployment.names import DATA_LABEL
 from fairlead.kube.live_namespaces import LiveNamespace
 from fairlead.kube.resources import Resource
-from fairlead.sync import config_maps, stores
+from fairlead.sync import config_maps, room, stores
 from fairlead.sync.config_maps import ConfigMap, Item, Kind, Owner
-from fairlead.sync.room import ALL, Room
+from fairlead.sync.room import Room
 from fairlead.sync.stores import Store
 
 NAMESPACES = "namespaces"
@@ -95,8 +95,10 @@ class Desired:
         self._lock = RLock()
         self._changed_at: float | None = None
         self._listed: dict[Source, dict[Any, Any] | None] = dict.fromkeys(sources)
-        resources = [source for source in self._listed if source.resource]
-        self._rooms = {source: Room(ALL // len(resources)) for source in resources}
+        shares = room.shares(source.resource for source in self._listed if source.resource)
+        self._rooms = {
+            source: Room(shares[source.resource]) for source in self._listed if source.resource
+        }
         self._stores: dict[Source, Store] = {}
         self._taken: Store = {}
         self._loaded: Store = {}

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 
 from fairlead.common import texts
+from fairlead.kube.own_kinds import GROUP
+from fairlead.kube.resources import Resource
 from fairlead.sync.stores import Key
 
 log = logging.getLogger(__name__)
 
 ALL = 192 * 2**20
-"""Bytes that all replicated objects may take in OPA, whose container has 512 MiB; resources have
-equal shares."""
+"""Bytes that all replicated objects may take in OPA, whose container has 512 MiB."""
+_OWN = 16 * 2**20
+"""The share of Fairlead's own kind of objects, the exceptions; the others have equal shares of the
+rest. One takes some 3 KB."""
 OBJECT = 4 * 2**20
 """Bytes that one object may take."""
 _NAMESPACES = 4
@@ -58,6 +63,16 @@ class Room:
         if not self._of_namespace[namespace]:
             del self._of_namespace[namespace]
         return fits
+
+
+def shares(resources: Iterable[Resource]) -> dict[Resource, int]:
+    """The bytes that the objects of each resource may take in OPA."""
+    every = list(resources)
+    own = {resource: _OWN for resource in every if resource.group == GROUP}
+    rest = ALL - sum(own.values())
+    return {
+        resource: own.get(resource, rest // max(1, len(every) - len(own))) for resource in every
+    }
 
 
 def cost(text: str | None) -> int:

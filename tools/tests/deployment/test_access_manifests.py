@@ -37,6 +37,7 @@ def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> Non
     } == {
         "fairlead-objects": ("Fail", "Deny"),
         "fairlead-cluster-objects": ("Fail", "Deny"),
+        "fairlead-exceptions": ("Fail", "Deny"),
         "fairlead-pool-label": ("Fail", "Deny"),
         "fairlead-node-labels": ("Fail", "Deny"),
         "fairlead-exempt": ("Ignore", "Warn"),
@@ -101,6 +102,7 @@ def test_no_role_has_a_wildcard_and_none_writes_more_than_a_status() -> None:
         "fairlead-opa",
         "fairlead-admin",
         "fairlead-pool-admin",
+        "fairlead-exception-admin",
         "fairlead-controller",
     }
     for name in ("opa", "fairlead-opa"):
@@ -177,10 +179,12 @@ def test_the_controller_may_write_what_it_renews_and_by_name(
         ("validatingadmissionpolicies", *GUARDS): restores,
         ("validatingadmissionpolicybindings", *GUARDS): restores,
         ("fairleads", None): ["watch"],
+        ("policyexceptions", None): ["watch"],
         ("customresourcedefinitions", None): ["watch"],
         ("policies", None): ["administer"],
         ("fairleads/status", None): ["patch"],
         ("policies/status", None): ["patch"],
+        ("policyexceptions/status", None): ["patch"],
     }
     assert writes == expected
     for kind in ("RoleBinding", "ClusterRoleBinding"):

@@ -112,7 +112,7 @@ def test_the_page_says_what_is_lost_with_kube_mgmt() -> None:
             for argument in sidecar.arguments(
                 containers.MOUNTED, PolicySet.load(replicated), "127.0.0.1:1", "127.0.0.1:2"
             )
-            if argument.startswith(flags.REPLICATE_FIELDS)
+            if argument.startswith(f"{flags.REPLICATE_FIELDS}=v1/services")
         ]
         for sidecar in (sidecars.SYNC, sidecars.KUBE_MGMT)
     ]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sync_world import NODES, PODS
 
-from fairlead.sync import desired as state
 from fairlead.sync import room, stores
 from fairlead.sync.desired import Desired, Source
 from fairlead.sync.room import Room
@@ -28,7 +27,7 @@ def of(desired: Desired, source: Source = PODS) -> set[str]:
 @pytest.fixture
 def desired(monkeypatch: pytest.MonkeyPatch) -> Desired:
     """Of two resources, with room for eight small objects each, so for two of one namespace."""
-    monkeypatch.setattr(state, "ALL", 2 * 8 * SMALL)
+    monkeypatch.setattr(room, "ALL", 2 * 8 * SMALL)
     desired = Desired([PODS, NODES], namespace_labels=["customer"])
     for source in (PODS, NODES):
         desired.replace(source, [])

@@ -19,7 +19,7 @@ from fairlead.clusters import registry
 from fairlead.common import yaml_files, yaml_texts
 from fairlead.common.errors import UsageError
 from fairlead.kube import admission_reviews
-from fairlead.policy import fairlead_yaml
+from fairlead.policy import exceptions, fairlead_yaml
 
 
 def _findings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
@@ -119,6 +119,7 @@ def command(
         operation=operation,
         exclude=exclude,
         kinds=cluster.objects().kinds() if cluster else (),
+        exceptions_=exceptions.of_cluster(cluster.objects()) if cluster else (),
     )
     for pattern in inputs.unfit:
         out.warning(

@@ -12,6 +12,7 @@ from fairlead.cli import options
 from fairlead.cli import output as out
 from fairlead.clusters import registry
 from fairlead.common import texts
+from fairlead.deployment.history_log import EXCEPTION
 from fairlead.operations import history, history_diff
 
 _COLUMNS = ("number", "time", "by", "action", "revision", "changed", "message")
@@ -28,8 +29,8 @@ _COLUMNS = ("number", "time", "by", "action", "revision", "changed", "message")
 @options.cluster
 @options.output
 def command(compared: tuple[str, str] | None, target: registry.Target, output: str) -> None:
-    """List the pushes, rollbacks and deployments, the latest first, and who disabled intents and
-    enabled them again.
+    """List the pushes, rollbacks and deployments, the latest first, who disabled intents and
+    enabled them again, and which exceptions ended.
 
     The entry in force has a * after its number. `fairlead rollback NUMBER` brings the policies of
     an entry back.
@@ -55,7 +56,9 @@ def _number(line: dict[str, Any]) -> str:
 
 def _message(line: dict[str, Any]) -> str | None:
     """The message, with the end of what is disabled for a time."""
-    return f"until {line['until']}: {line['message']}" if line["until"] else line["message"]
+    message: str | None = line["message"]
+    ends = line["until"] and line["action"] != EXCEPTION
+    return f"until {line['until']}: {message}" if ends else message
 
 
 def _changed(line: dict[str, Any]) -> str | None:

@@ -19,6 +19,7 @@ from fairlead.cli.component_options import FILE
 from fairlead.cli.processes import health_server, renewal_options, server_options
 from fairlead.common.errors import UsageError
 from fairlead.controller import beginning
+from fairlead.controller.exceptions import Exceptions
 from fairlead.controller.inside import InsideCluster
 from fairlead.controller.lifecycle import Lifecycle
 from fairlead.controller.process import Part, Process
@@ -121,6 +122,7 @@ def command(
             inside = functools.partial(InsideCluster, kubeconfig, opa_ca_file, listed, urls)
             parts.append(Lifecycle(kubeconfig, inside, replica=name))
             parts.append(Restoring(kubeconfig, inside, replica=name))
+            parts.append(Exceptions(Objects(kubeconfig, timeout=BRIEF)))
             review = Reviews(Objects(kubeconfig)).answer
         if renewal:
             keeper = renewal_options.keeper(

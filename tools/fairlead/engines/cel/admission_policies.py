@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fairlead.common.errors import UsageError
 from fairlead.deployment import webhooks
 from fairlead.engines.cel import definition as definitions
-from fairlead.engines.cel import literals, specialised
+from fairlead.engines.cel import exceptions, literals, specialised
 from fairlead.engines.cel.definition import Definition, Mutation, Validation, Variable
 from fairlead.engines.cel.expressions import parse
 from fairlead.engines.cel.folding import Known
@@ -164,6 +164,8 @@ class _Instance:
             "resourceRules": list(webhooks.rules(request.operations, request.kinds)),
         }
         conditions = [condition.manifest(request.operations) for condition in request.conditions]
+        if self.instance.exceptions:
+            conditions.append(exceptions.condition(self.instance.exceptions, _NAME.expression))
         return {
             "matchConstraints": matched,
             **({"matchConditions": conditions} if conditions else {}),

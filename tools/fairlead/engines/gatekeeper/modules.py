@@ -24,7 +24,7 @@ ENTRY = "entry.rego"
 _HERE = Path(__file__).parent / "modules"
 # What Gatekeeper gives in another way than a deployment of OPA: modules here take the place of
 # those of the same packages.
-_ADAPTED = ("intents", "namespaces", "settings")
+_ADAPTED = ("exceptions", "intents", "namespaces", "settings")
 _SWITCHED_OFF = ("http.send",)
 """The built-in functions that Gatekeeper's Helm chart switches off. It would accept a template that
 calls one, and never enforce it."""

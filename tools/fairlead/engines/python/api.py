@@ -20,6 +20,9 @@ Patch = Mapping[str, Any]
 """One operation of a JSON Patch (RFC 6902)."""
 
 
+UNNAMED = "(unnamed)"
+
+
 @dataclass(frozen=True)
 class Kind:
     """The kind of the object that is sent. The group of core/v1 is empty."""
@@ -59,13 +62,15 @@ class Request:
     in JSON, any of their fields may be missing, null or of a wrong type: see `get`. `namespace` is
     empty for objects without one, and `namespace_labels` are None while the namespace is not known.
     `name` is that of the object in messages: the prefix of a name that is generated ends with `*`.
+    `object_name` is the same name, and that of the request if no object has one.
     """
 
     operation: Operation
     kind: Kind
     object: Any = None
     old_object: Any = None
-    name: str = "(unnamed)"
+    name: str = UNNAMED
+    object_name: str = ""
     namespace: str = ""
     namespace_labels: Mapping[str, str] | None = None
     sub_resource: str = ""

@@ -14,6 +14,7 @@ from fairlead.engines.python import loading, reviews
 from fairlead.engines.python.api import Decision, Patch, Request, quoted
 from fairlead.engines.python.loading import Decide
 from fairlead.engines.python.scope import Table
+from fairlead.policy.exceptions import PolicyException
 from fairlead.policy.instances import Instance
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
@@ -48,10 +49,11 @@ class Policies:
         review: Any,
         namespace_labels: Mapping[str, str] | None,
         names: Collection[str] | None = None,
+        exceptions: Iterable[PolicyException] = (),
     ) -> dict[str, Any]:
         """The AdmissionReview that answers `review`. The labels of its namespace are None if they
-        are not known. `names` are the intents that the caller asks for; None for all. Raises
-        whatever an intent raises.
+        are not known. `names` are the intents that the caller asks for; None for all. `exceptions`
+        are those of the namespace. Raises whatever an intent raises.
         """
         uid = reviews.uid(review)
         version = review.get("apiVersion") if isinstance(review, dict) else None
@@ -62,7 +64,10 @@ class Policies:
             request = reviews.read(review, namespace_labels)
             decide = _refused if _is_too_large(request) else self._decide
             scope = self._table.scope(
-                request, self.names if names is None else names, storing=decide is _refused
+                request,
+                self.names if names is None else names,
+                exceptions,
+                storing=decide is _refused,
             )
             decisions = {name: decide(name, request) for name in sorted(scope.concerned)}
             if any(not self._warns(name) for name in scope.unclear):

@@ -12,6 +12,7 @@ from fairlead.engines.python.decisions import Policies
 from fairlead.kube import admission_reviews
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
+from fairlead.policy.exceptions import PolicyException
 from fairlead.policy.policy_set import PolicySet
 from fairlead.policy.python_code import MissingError
 
@@ -58,16 +59,21 @@ def _outcome(case: Case, policies: Policies) -> Outcome:
     namespace = case.namespace
     labels = namespace.labels if namespace and namespace.state != "absent" else None
     try:
-        return decision(policies, case.review(), labels)
+        return decision(policies, case.review(), labels, case.exceptions)
     except Exception as error:
         return Undecided(f"{type(error).__name__}: {error}")
 
 
 def decision(
-    policies: Policies, review: Mapping[str, Any], labels: Mapping[str, str] | None
+    policies: Policies,
+    review: Mapping[str, Any],
+    labels: Mapping[str, str] | None,
+    exceptions: Sequence[PolicyException] = (),
 ) -> Decision | Undecided:
-    """The decision on a review of a namespace with these labels, and what becomes of its object."""
-    answer = policies.answer(review, labels)
+    """The decision on a review of a namespace with these labels and exceptions, and what becomes of
+    its object.
+    """
+    answer = policies.answer(review, labels, exceptions=exceptions)
     response, manifest = answer["response"], review["request"]["object"]
     warnings = tuple(response.get("warnings", ()))
     if not response["allowed"]:
@@ -76,7 +82,8 @@ def decision(
     if not patch:
         return Decision(True, "", manifest, warnings)
     patched = admission_reviews.apply(patch, manifest)
-    final = policies.answer({**review, "request": {**review["request"], "object": patched}}, labels)
+    patched_review = {**review, "request": {**review["request"], "object": patched}}
+    final = policies.answer(patched_review, labels, exceptions=exceptions)
     if not final["response"]["allowed"]:
         message = final["response"]["status"]["message"]
         return Undecided(f"the policies refuse what they made of the object themselves: {message}")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairlead.engines.python.api import Kind, Request, Resource, User, get
+from fairlead.engines.python.api import UNNAMED, Kind, Request, Resource, User, get
 
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
@@ -70,13 +70,14 @@ def problems(review: Any, versions: tuple[str, ...] = VERSIONS) -> Iterator[str]
 def read(review: Any, namespace_labels: Mapping[str, str] | None) -> Request:
     """The request of a review without `problems`."""
     request = request_of(review)
-    kind, resource = request["kind"], request.get("resource")
+    kind, resource, name = request["kind"], request.get("resource"), _name(request)
     return Request(
         operation=request["operation"],
         kind=Kind(_text(kind, "group"), _text(kind, "version"), kind["kind"]),
         object=request.get("object"),
         old_object=request.get("oldObject"),
-        name=_name(request),
+        name=name,
+        object_name=_text(request, "name") or name if name == UNNAMED else name,
         namespace=namespace(review),
         namespace_labels=namespace_labels,
         sub_resource=request.get("subResource") or "",
@@ -97,7 +98,7 @@ def _name(request: Mapping[str, Any]) -> str:
     prefix, name = _text(metadata, "generateName"), _text(metadata, "name")
     if prefix and request["operation"] != "UPDATE" and _is_random(name, prefix[:_LONGEST_PREFIX]):
         return f"{prefix}*"
-    return name or "(unnamed)"
+    return name or UNNAMED
 
 
 def _is_random(name: str, prefix: str) -> bool:

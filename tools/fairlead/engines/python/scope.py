@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.engines.python import controllers
 from fairlead.engines.python.api import Request, get
 from fairlead.policy import tables
+from fairlead.policy.exceptions import PolicyException
 from fairlead.policy.instances import NAME_LABEL, Instance
 
 Expression = Mapping[str, Any]
@@ -34,16 +36,27 @@ class Table:
         self._refusals = tables.refusals(active)
         self._exempt = {instance.name: instance.exempt for instance in active}
 
-    def scope(self, request: Request, names: Collection[str], *, storing: bool = False) -> Scope:
+    def scope(
+        self,
+        request: Request,
+        names: Collection[str],
+        exceptions: Iterable[PolicyException] = (),
+        *,
+        storing: bool = False,
+    ) -> Scope:
         """Those of the intents `names` that have a say in the request; with `storing`, those that
-        may refuse what it stores, whatever that is.
+        may refuse what it stores, whatever that is. `exceptions` are those of its namespace.
         """
+        now = datetime.now(UTC)
+        in_force = [exception for exception in exceptions if not exception.has_ended(now)]
         concerned, unclear = set(), set()
         table = self._refusals if storing else self._requests
         table_of_operation = table.get(request.operation, {})
         owner = controllers.owner(request)
         for name, selectors in table_of_operation.get(_path(request), {}).items():
             if name not in names or self._is_exempt(name, request):
+                continue
+            if any(_is_excepted(name, request, exception) for exception in in_force):
                 continue
             by_owner = [] if storing else table_of_operation.get(owner or "", {}).get(name, [])
             answers = [
@@ -74,6 +87,15 @@ class Table:
         return request.user.name in exempt.users or not request.user.groups.isdisjoint(
             exempt.groups
         )
+
+
+def _is_excepted(intent: str, request: Request, exception: PolicyException) -> bool:
+    return exception.excepts(
+        intent,
+        namespace=request.namespace,
+        resource=request.resource.resource,
+        name=request.object_name,
+    )
 
 
 def _path(request: Request) -> str:

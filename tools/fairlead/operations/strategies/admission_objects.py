@@ -21,7 +21,12 @@ _PREFIX = "fairlead."
 """How the names of the objects of intents begin; those of guards begin with `fairlead-`."""
 _OF_PEOPLE = {
     f"{plural}.{PARAMETERS_GROUP}"
-    for plural in (own_kinds.FAIRLEADS[0], own_kinds.POLICIES[0], "placementpolicies")
+    for plural in (
+        own_kinds.FAIRLEADS[0],
+        own_kinds.POLICIES[0],
+        own_kinds.EXCEPTIONS[0],
+        "placementpolicies",
+    )
 }
 """The kinds of objects that belong to people. Those of the last one have no effect any more, and
 would be lost with it."""
@@ -30,7 +35,11 @@ Objects = Sequence[Mapping[str, Any]]
 
 def definitions(objects: Objects) -> list[Mapping[str, Any]]:
     """The kinds of parameters among the objects of a revision."""
-    return [item for item in objects if item["kind"] == _DEFINITION]
+    return [
+        item
+        for item in objects
+        if item["kind"] == _DEFINITION and item["metadata"]["name"] not in _OF_PEOPLE
+    ]
 
 
 def bindings(objects: Objects) -> list[Mapping[str, Any]]:
@@ -44,11 +53,14 @@ def prepared(objects: Objects) -> list[Mapping[str, Any]]:
 
 
 def guards(objects: Objects) -> list[Mapping[str, Any]]:
-    """What protects Fairlead's objects; the policies' ConfigMap is none of them."""
+    """What protects Fairlead's objects, and the kinds of people's objects; the policies' ConfigMap
+    is none of them.
+    """
+    kinds = definitions(objects)
     return [
         item
         for item in objects
-        if not _of_intent(item) and item["kind"] not in (_DEFINITION, "ConfigMap")
+        if not _of_intent(item) and item["kind"] != "ConfigMap" and item not in kinds
     ]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import yaml
@@ -36,7 +37,7 @@ from fairlead.operations import applying, drift, rotate, transient_access
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.strategies import admission_objects, base, pod_objects
 from fairlead.operations.strategies.base import Description, Key, Operation, Overtaken, Revision
-from fairlead.policy import bundles
+from fairlead.policy import bundles, exceptions
 from fairlead.policy.policy_set import PolicySet
 
 _SINCE = {
@@ -60,8 +61,12 @@ class Cel:
         self._objects = operation.objects
 
     def render(self, policies: PolicySet) -> Revision:
-        """See Strategy."""
-        return rendered(policies)
+        """See Strategy. The admission policies have the exceptions of the cluster that have not
+        ended; the policies themselves know no others until the next deployment or push.
+        """
+        now = datetime.now(UTC)
+        exceptions_ = exceptions.of_cluster(self._objects)
+        return rendered(policies.excepting([e for e in exceptions_ if not e.has_ended(now)]))
 
     def read(self, config_map: Mapping[str, Any]) -> Revision:
         """See Strategy."""

@@ -11,6 +11,7 @@ from fairlead.admission.evaluate import Answer, Question
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Outcome, Undecided
+from fairlead.policy import exceptions
 from fairlead.policy.cases import Case
 from fairlead.policy.placement_cases import PlacementCase
 from fairlead.policy.policy_set import PolicySet
@@ -70,7 +71,14 @@ def _question(case: Case) -> Question:
         namespaces[namespace.name] = {
             "metadata": {"name": namespace.name, "labels": namespace.labels}
         }
-    return Question(case.review(), case.settings, replicated, unreplicated, case.data)
+    return Question(
+        case.review(),
+        case.settings,
+        replicated,
+        unreplicated,
+        case.data,
+        exceptions.tree(case.exceptions),
+    )
 
 
 def _outcome(answer: Answer) -> Outcome:

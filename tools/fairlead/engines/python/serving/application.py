@@ -29,6 +29,7 @@ from fairlead.engines.python.serving import bodies, metrics
 from fairlead.engines.python.serving.bodies import UnreadableError
 from fairlead.engines.python.serving.connections import GRACE
 from fairlead.engines.python.serving.deployed import Deployed
+from fairlead.engines.python.serving.exceptions import Exceptions
 from fairlead.engines.python.serving.namespaces import Labels, Namespaces
 from fairlead.engines.python.serving.reports import Reports
 from fairlead.policy.policy_set import PolicySet
@@ -83,6 +84,7 @@ class _Worker:
         self._fixed = decisions.of_policies(PolicySet.load(settings)) if settings else None
         self._deployed = None if settings else Deployed(kubeconfig, self._report)
         self._namespaces = Namespaces(kubeconfig)
+        self._exceptions = Exceptions(kubeconfig)
         self._reports = Reports(folder)
         self._in_hand = bodies.Budget()
         self._stop = Event()
@@ -96,6 +98,7 @@ class _Worker:
         Thread(target=_end_with_parent, daemon=True).start()
         self._report()
         self._namespaces.start(self._stop)
+        self._exceptions.start(self._stop)
         if self._deployed:
             self._deployed.start(self._stop)
             await run_in_threadpool(self._deployed.read.wait, _FIRST)
@@ -152,7 +155,8 @@ class _Worker:
         with metrics.SECONDS.time():
             try:
                 labels = await self._labels(policies, review, names)
-                answer = policies.answer(review, labels, names)
+                exceptions = self._exceptions.of(reviews.namespace(review))
+                answer = policies.answer(review, labels, names, exceptions)
             except Exception:  # an API server treats it as a failure, and fails closed
                 log.exception("no decision about the request %s", reviews.uid(review))
                 metrics.DECISIONS.labels("failed").inc()
