@@ -22,6 +22,7 @@ from fairlead.clusters.embedded.cluster import EmbeddedCluster
 from fairlead.common.progress import Progress
 from fairlead.kube import clients, stored_fields
 from fairlead.kube.api_paths import path_of
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.responses import Response
 from fairlead.operations.deploy import deploy
 from fairlead.policy import cases
@@ -112,7 +113,8 @@ def world() -> Iterator[World]:
             store(api, case, f"case-{number}")
         policies = [PolicySet.load(settings) for settings in distinct(every)]
         kinds = further_kinds(instance for each in policies for instance in each.active)
-        subjects = {key(each): each for each in Inventory(cluster, QUIET, kinds).subjects}
+        inventory = Inventory(ApiRequests(cluster.kubeconfig), QUIET, kinds)
+        subjects = {key(each): each for each in inventory.subjects}
         plain = {at: outcome(api, each) for at, each in subjects.items()}
         accepted = {
             at: each

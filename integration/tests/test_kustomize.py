@@ -91,10 +91,10 @@ def test_the_api_server_takes_all_that_kustomize_builds_strictly(
     rendered = render.render(policies, secrets=secrets, sidecar=sidecar, progress=SILENT)
     kustomize.write(rendered, tmp_path / "base")
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(tmp_path)]
-    assert len(taken) == 47
+    assert len(taken) == 48
 
 
 def test_the_api_server_takes_the_committed_base(objects: clients.Objects) -> None:
     taken = [objects.apply(manifest, dry_run=True)["kind"] for manifest in built(COMMITTED)]
-    assert len(taken) == 45
+    assert len(taken) == 46
     assert "Secret" not in taken

@@ -46,7 +46,7 @@ def test_the_api_server_takes_each_manifest_strictly(
     for manifest in rendered:
         applied = objects.apply(manifest, dry_run=True)
         assert applied["kind"] == manifest["kind"]
-    assert len(rendered) == 47
+    assert len(rendered) == 48
 
 
 def test_a_field_that_the_api_does_not_know_is_an_error(objects: clients.Objects) -> None:

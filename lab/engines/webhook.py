@@ -9,17 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairlead.clusters import registry
 from fairlead.clusters.base import Cluster
 from fairlead.clusters.registry import Target
+from fairlead.common import waiting
 from fairlead.common.progress import Progress
 from fairlead.deployment import names
-from fairlead.engines.base import Outcome, without_data, without_exceptions
+from fairlead.engines.base import Outcome, without_data
 from fairlead.kube.clients import Objects
 from fairlead.opa.api import OpaApi
 from fairlead.operations import deploy, deployed_state, up
-from fairlead.policy import tables
+from fairlead.policy import exceptions, tables
 from fairlead.policy.case_policies import CasePolicies
 from fairlead.policy.cases import Case
 from fairlead.policy.policy_set import PolicySet
@@ -29,6 +31,9 @@ from lab.engines.live import custom_resources
 from lab.engines.live.namespaces import Knows
 from lab.engines.live.scene import SETUP_USER, Scene
 from lab.engines.live.webhook_marker import WebhookMarker
+
+_DEADLINE = 180.0
+"""Seconds within which the sidecars have replicated an object."""
 
 
 class WebhookEngine:
@@ -45,7 +50,7 @@ class WebhookEngine:
 
     def inexpressible(self, case: Case) -> str | None:
         """See fairlead.engines.base.Engine."""
-        return without_data(case) or without_exceptions(case)
+        return without_data(case)
 
     def decide(self, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Outcome]]:
         """See fairlead.engines.base.Engine. Cases are grouped by their settings,
@@ -66,7 +71,9 @@ class WebhookEngine:
                     looks_up = cluster.cluster.sidecar.look_up
                     scene = Scene(api, in_force, engine_knows=knows, looks_up=looks_up)
                     for case in group:
-                        yield case, scene.decide(case)
+                        with cluster.excepting(case):
+                            outcome = scene.decide(case)
+                        yield case, outcome
 
     @contextmanager
     def _cluster(self, progress: Progress) -> Iterator[_Deployed]:
@@ -136,6 +143,45 @@ class _Deployed:
         images = overridden(policies.settings.images, os.environ)
         settings = policies.settings.model_copy(update={"images": images})
         deploy.deploy(self.cluster, policies.under(settings), tested=True, progress=self.progress)
+
+    @contextmanager
+    def excepting(self, case: Case) -> Iterator[None]:
+        """Every OPA has the exceptions of the case during the block."""
+        if not (case.exceptions and case.namespace):
+            yield
+            return
+        objects, namespace = self.cluster.objects(), case.namespace
+        metadata = {"name": namespace.name, "labels": dict(namespace.labels)}
+        objects.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        manifests = [exception.manifest() for exception in case.exceptions]
+        for manifest in manifests:
+            objects.apply(manifest)
+        self._until_replicated(namespace.name, exceptions.tree(case.exceptions)[namespace.name])
+        try:
+            yield
+        finally:
+            for manifest in manifests:
+                identity = manifest["apiVersion"], manifest["kind"]
+                objects.delete(*identity, manifest["metadata"]["name"], namespace.name)
+            self._until_replicated(namespace.name, {})
+
+    def _until_replicated(self, namespace: str, tree: Mapping[str, Any]) -> None:
+        credentials = deployed_state.credentials(self.cluster.objects())
+        token = credentials.token if credentials else None
+
+        def is_replicated() -> bool:
+            for server in self.cluster.opas():
+                with contextlib.closing(OpaApi(server.url, ca=server.ca, token=token)) as opa:
+                    path = ["kubernetes", exceptions.RESOURCE.name, namespace]
+                    replicated = opa.document(path) or {}
+                specs = {name: value["spec"] for name, value in replicated.items()}
+                if specs != {name: value["spec"] for name, value in tree.items()}:
+                    return False
+            return True
+
+        waiting.until(
+            is_replicated, deadline=_DEADLINE, what=f"OPA has the exceptions of {namespace}"
+        )
 
     def namespaces_known(self, policies: PolicySet) -> Knows:
         """What says whether every OPA has the labels of a namespace that it needs."""

@@ -13,6 +13,7 @@ from fairlead.admission import reduced_reviews, webhook_matcher
 from fairlead.admission.webhook_matcher import Matched, Requirement, Verdict
 from fairlead.common.progress import Progress
 from fairlead.deployment import disabled_objects, manifests, ownership
+from fairlead.deployment.names import WEBHOOKS
 from fairlead.deployment.webhooks import INTENTS
 from fairlead.inputs import manifest_files
 from fairlead.kube import admission_reviews
@@ -20,6 +21,7 @@ from fairlead.policy.policy_set import PolicySet
 
 if TYPE_CHECKING:  # the Kubernetes client takes long to load
     from fairlead.clusters.base import Cluster
+    from fairlead.kube.clients import Objects
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _OTHERS = "those that a deployment by these settings would bring count"
@@ -133,6 +135,14 @@ def of_cluster(cluster: Cluster, policies: PolicySet) -> Webhooks:
         [item for item in items if ownership.is_ours(item["kind"], item)], deployed=True
     )
     return webhooks if webhooks.configurations else rendered(policies)
+
+
+def in_force(objects: Objects) -> Webhooks:
+    """The webhooks of Fairlead in a cluster, which may have none. Needs the right to read them by
+    name alone. Raises ApiServerError.
+    """
+    items = [(kind, objects.get(_GROUP, kind, WEBHOOKS)) for kind in KINDS]
+    return _webhooks([{**item, "kind": kind} for kind, item in items if item], deployed=True)
 
 
 def foreseen(cluster: Cluster, policies: PolicySet) -> Webhooks:

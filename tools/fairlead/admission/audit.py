@@ -16,6 +16,7 @@ from fairlead.admission.inventory import Inventory, Subject, further_kinds
 from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.kube import admission_reviews
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.policy.policy_set import PolicySet
 
 OUTSIDE = "outside its pool"
@@ -89,7 +90,8 @@ def audit(cluster: Cluster, policies: PolicySet, *, progress: Progress) -> dict[
     policies = policies.under(policies.settings.enforced())
     webhooks = asked.foreseen(cluster, policies)
     pools = earlier_pools.of_cluster(cluster, policies.settings)
-    inventory = Inventory(cluster, progress, further_kinds(policies.active), pools)
+    api = ApiRequests(cluster.kubeconfig)
+    inventory = Inventory(api, progress, further_kinds(policies.active), pools)
     subjects = inventory.subjects
     reviews = [review for subject in subjects for review in subject.reviews]
     admissions = asked.ask(
@@ -174,12 +176,12 @@ def _found(
     decided = [answer.effective for answer in answers]
     if not decided:
         return ALONE, ""
-    is_current = _is_current(subject, answers[0].decision)
+    is_current = has_its_pool(subject, answers[0].decision)
     advice = "" if subject.stored is None or is_current else _advice(subject)
     missed = [] if is_current else [reason for answer in answers for reason in answer.missed]
     at = refused(decided)
     refusal = "" if at is None else decided[at].message
-    if unmet := _unmet(decided[0].selector, labels):
+    if unmet := lacking_labels(decided[0].selector, labels):
         return OUTSIDE, _sentences(
             f"runs on {subject.node}, which is not labelled {', '.join(unmet)}",
             f"{REFUSED}: {refusal}" if at is not None else advice,
@@ -195,14 +197,14 @@ def _found(
     return (UNMAPPED if decided[0].pool is None else PLACED), ""
 
 
-def _unmet(selector: Mapping[str, str], labels: Mapping[str, str] | None) -> list[str]:
+def lacking_labels(selector: Mapping[str, str], labels: Mapping[str, str] | None) -> list[str]:
     """What the node's labels lack of the pool's; nothing of a pod without a node."""
     if labels is None:
         return []
     return [f"{key}={value}" for key, value in sorted(selector.items()) if labels.get(key) != value]
 
 
-def _is_current(subject: Subject, decision: Decision) -> bool:
+def has_its_pool(subject: Subject, decision: Decision) -> bool:
     """Whether the pod has what its pool gives, and has it from Fairlead."""
     if subject.stored is None or not decision.allowed:
         return False

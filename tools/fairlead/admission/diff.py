@@ -18,6 +18,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment import engine_names
 from fairlead.deployment.names import NAMESPACE, OPA_ENGINE, POLICIES
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.operations import drift, history
 from fairlead.policy import bundles
 from fairlead.policy.policy_set import PolicySet
@@ -66,7 +67,9 @@ def diff(
     kinds = further_kinds([*(before_them.active if before_them else ()), *policies.active])
     settings = [each.settings for each in (before_them, policies) if each]
     pools = earlier_pools.of_cluster(cluster, *settings)
-    requests = _Requests(Inventory(cluster, progress, kinds, pools), progress)
+    requests = _Requests(
+        Inventory(ApiRequests(cluster.kubeconfig), progress, kinds, pools), progress
+    )
     now = asked.of_cluster(cluster, before_them or policies)
     rendered = asked.rendered(policies)
     modules = bundles.modules_of(deployed["data"])

@@ -10,7 +10,6 @@ from typing import Any
 
 from fairlead.admission import earlier_pools
 from fairlead.admission.earlier_pools import Pools
-from fairlead.clusters.base import Cluster
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews, api_paths, stored_fields
@@ -56,8 +55,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload that makes pods or other workloads, and the kind and name of the one by which
-    people change it: of a ReplicaSet, its Deployment.
+    """A workload that makes pods or other workloads: what its template has of the fields that pools
+    give, and the kind and name of the one by which people change it: of a ReplicaSet, its
+    Deployment.
     """
 
     template: Object
@@ -85,12 +85,16 @@ class Inventory:
 
     def __init__(
         self,
-        cluster: Cluster,
+        api: ApiRequests,
         progress: Progress,
         kinds: Sequence[Kind] = (),
         pools: Pools | None = None,
+        *,
+        lenient: bool = False,
     ) -> None:
-        self._api = ApiRequests(cluster.kubeconfig)
+        """With `lenient`, kinds are left out that nobody may list, but for pods and workloads."""
+        self._api = api
+        self._lenient = lenient
         self._progress = progress
         self._kinds = kinds
         self._pools = pools or Pools()
@@ -127,23 +131,34 @@ class Inventory:
         """Every pod, every workload and every object of the further kinds. Raises FairleadError if
         a kind of them cannot be listed.
         """
-        subjects: list[Subject] = []
+        return [*self.each()]
+
+    def each(self) -> Iterator[Subject]:
+        """The same one after the other, as pages of lists come: a cluster may have more than fits
+        into memory.
+        """
+        # A namespace may have been deleted since, with all objects in it.
+        names = {"", *self.namespaces}
+        return (subject for subject in self._each() if subject.namespace in names)
+
+    def _each(self) -> Iterator[Subject]:
         workloads: dict[str, Workload] = {}
         for (group, name), path in TEMPLATES.items():
             version = f"{group}/v1".lstrip("/")
             for stored in self._objects(
                 api_paths.joined(version, None, admission_reviews.plural(name))
             ):
-                subjects += of_workload(stored, path)
+                yield from of_workload(stored, path)
+                spec = _template(stored, path).get("spec") or {}
+                given = {key: spec[key] for key in earlier_pools.FIELDS if key in spec}
                 workloads[stored["metadata"]["uid"]] = Workload(
-                    _template(stored, path), _changed_by(stored)
+                    {"spec": given}, _changed_by(stored)
                 )
         for pod in self._objects("/api/v1/pods", *_ALIVE):
-            subjects += of_pod(pod, self._pools, workloads)
+            yield from of_pod(pod, self._pools, workloads)
         for kind in self._kinds:
-            subjects += [of_object(stored, kind) for stored in self._of_kind(kind)]
-        # A namespace may have been deleted since, with all objects in it.
-        return [subject for subject in subjects if subject.namespace in {"", *self.namespaces}]
+            for stored in self._of_kind(kind):
+                yield of_object(stored, kind)
 
     def data(self, replicated: Iterable[Replicated]) -> dict[str, Any]:
         """`data.kubernetes` as the sidecar loads it into OPA: namespaces, exceptions and the
@@ -183,7 +198,7 @@ class Inventory:
                 if namespace not in EXEMPT:
                     yield stored
         except ApiServerError as error:
-            if error.status != 404:
+            if error.status != 404 and not (self._lenient and error.status == 403):
                 raise
 
     def _replicated(self, resource: Resource) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from fairlead.common import durations
 from fairlead.deployment import component_flags as flags
 from fairlead.deployment.names import ACCESS, ACCESS_ENDS, CONTROLLER, NAMESPACE
 from fairlead.deployment.sidecars import served
+from fairlead.kube import admission_reviews
+from fairlead.kube.pod_templates import TEMPLATES
 from fairlead.opa.containers import CONTROLLER_PORT, Liveness
-from fairlead.settings.models import Settings
+from fairlead.settings.models import NEVER, Settings
 
 SCOPE = "access"
 """The scope of its token (fairlead.settings.services)."""
@@ -93,6 +95,16 @@ REQUESTER_OBJECTS = tuple(
 """Their objects, as (apiVersion, kind, name, namespace)."""
 
 
+def audited() -> dict[str, list[str]]:
+    """The resources about which there are findings, by their API groups: pods, workloads, and what
+    decides about them.
+    """
+    resources: dict[str, list[str]] = {"": ["namespaces", "nodes", "pods"]}
+    for group, kind in TEMPLATES:
+        resources.setdefault(group, []).append(admission_reviews.plural(kind))
+    return {group: sorted(names) for group, names in resources.items()}
+
+
 def renewal(settings: Settings, *, rolls: bool) -> list[str]:
     """The flags for the renewal of the certificate; none if Fairlead does not renew it. If it
     `rolls`, the renewal replaces OPA's pods, as their sidecar does not read its CA again.
@@ -130,7 +142,8 @@ def arguments(
         else []
     )
     ca = f"{flags.OPA_CA_FILE}={tls / 'ca.crt'}"
-    return ["controller", ca, *renewal_flags, *of_access, *served(tls, listen)]
+    findings = [] if settings.findings == NEVER else [f"{flags.FINDINGS}={settings.findings}"]
+    return ["controller", ca, *findings, *renewal_flags, *of_access, *served(tls, listen)]
 
 
 def ends_arguments(listen: str, *, tls: PurePath) -> list[str]:

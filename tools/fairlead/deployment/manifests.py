@@ -164,6 +164,7 @@ def render_files(
         "ends_arguments": controller.ends_arguments(
             f"0.0.0.0:{containers.CONTROLLER_PORT}", tls=containers.MOUNTED.tls
         ),
+        "audited": controller.audited(),
         "controller_liveness": controller.LIVENESS,
         "controller_memory": controller.MEMORY,
         "controller_port": containers.CONTROLLER_PORT,

@@ -69,6 +69,8 @@ def scoped_secret(scope: str) -> str:
     return f"{TOKEN_SECRET}-{scope}"
 
 
+FINDINGS_LEASE = "fairlead-findings"
+"""The Lease of the controller that looks for findings."""
 TLS_SECRET = "opa-tls"  # noqa: S105 - a name
 
 PART_OF = "app.kubernetes.io/part-of"

@@ -45,7 +45,7 @@ class Undecided:
 
 DATA = "the case has data, which only the engine opa takes from a case"
 """Why an engine cannot express a case with data of OPA's."""
-EXCEPTIONS = "the case has exceptions, which only the engines opa, python and cel take from a case"
+EXCEPTIONS = "the case has exceptions, which the engine does not have"
 """Why an engine cannot express a case with exceptions."""
 
 

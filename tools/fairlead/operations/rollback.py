@@ -32,6 +32,7 @@ _BESIDE_POLICIES = frozenset(
         "decisionLogs",
         "exceptionAdmins",
         "failurePolicy",
+        "findings",
         "images",
         "maxStaleness",
         "poolAdmins",

@@ -23,7 +23,7 @@ from fairlead.keeper.lease import Lease
 from fairlead.kube import clients, discovery
 from fairlead.kube.errors import Refused
 from fairlead.kube.own_kinds import FAIRLEADS, NAME, VERSION
-from fairlead.operations import object_following, transient_access
+from fairlead.operations import finding_reports, object_following, transient_access
 from fairlead.operations.strategies import base
 
 DEADLINE = 180.0
@@ -89,6 +89,9 @@ def uninstall(cluster: Cluster, *, progress: Progress) -> Uninstalled:
             has_parameters |= "paramRef" in manifest.get("spec", {})
         if has_parameters:
             base.wait_for_api_servers(progress)
+    removed += [
+        _row(report["kind"], report, removed=True) for report in finding_reports.remove(objects)
+    ]
     namespace = objects.get("v1", "Namespace", NAMESPACE)
     if namespace is not None and ownership.is_ours("Namespace", namespace, uids=uids):
         if not remaining:

@@ -15,6 +15,7 @@ from fairlead.common.errors import UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import EXEMPT
 from fairlead.kube import admission_reviews
+from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.errors import Refused
 from fairlead.kube.resources import Field, Resource
 from fairlead.placement import autoscalers, manifest_kinds, sources
@@ -77,7 +78,7 @@ def of_cluster(cluster: Cluster, *, about_placement: bool, progress: Progress) -
     nodes. Raises FairleadError if something cannot be listed; about placement, what nobody may list
     is left out.
     """
-    inventory = Inventory(cluster, progress)
+    inventory = Inventory(ApiRequests(cluster.kubeconfig), progress)
     if not about_placement:
         return Seen(_without_exempt(inventory.trees(_OF_PODS.values())))
     tree: Tree = {}

@@ -15,6 +15,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.alias_generators import to_snake
 
 from fairlead.common import durations
 from fairlead.common.mistakes import Mistake, Mistakes
@@ -59,6 +60,19 @@ def _check_network(text: str) -> str:
         raise ValueError(
             f"{text!r} is not a network such as 10.0.0.0/24 or 10.0.0.7/32 ({error})"
         ) from error
+
+
+_LATER = ("exceptionAdmins", "findings")
+"""Settings that earlier versions did not know."""
+NEVER = "never"
+"""Stands for no interval."""
+
+
+def _often(text: str) -> str:
+    """Raises ValueError for an interval that is none, or too short."""
+    if text != NEVER and durations.parse(durations.check(text)) < timedelta(minutes=1):
+        raise ValueError(f"{text!r} is less than a minute: write 1m or more, or {NEVER}")
+    return text
 
 
 Network = Annotated[str, AfterValidator(_check_network)]
@@ -282,6 +296,9 @@ class Settings(Strict):
     images: Images = Images()
     replicate: list[Replicated] = []
     decision_logs: DecisionLogs = DecisionLogs()
+    findings: Annotated[str, AfterValidator(_often)] = "10m"
+    """How often the controller looks for objects that policies would refuse, as a duration of at
+    least a minute, or `never`."""
     max_staleness: int | None = Field(None, ge=STALENESS[0], le=STALENESS[1])
     api_server_ports: list[Port] = Field([443, 6443, 8443, 16443], min_length=1)
     api_server_networks: list[Network] | None = Field(None, min_length=1)
@@ -454,13 +471,17 @@ class Settings(Strict):
 
     def deployed_document(self) -> dict[str, object]:
         """The settings that a cluster keeps: all but the places of policies on this machine, and
-        what is switched on by a setting of its own (services, `decisionLogs.sample`) only if it is
-        on, so that other deployments stay as earlier versions made them.
+        what is switched on by a setting of its own (services, `decisionLogs.sample`, what earlier
+        versions did not know) only if it is not the default, so that other deployments stay as
+        earlier versions made them.
         """
         services = self.services()
         off = {service.setting for service in SERVICES if service not in services}
-        left_out = {"policies", *off}
         document = self.document()
+        later = {
+            key for key in _LATER if document[key] == Settings.model_fields[to_snake(key)].default
+        }
+        left_out = {"policies", *off, *later}
         if self.decision_logs.sample == 1:
             excluded = {"sample"}
             document["decisionLogs"] = self.decision_logs.model_dump(

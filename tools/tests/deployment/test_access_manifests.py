@@ -8,12 +8,15 @@ import pytest
 from rendering import every, render
 
 from fairlead.deployment import controller, manifests, names, sidecars
+from fairlead.deployment.controller import audited
 from fairlead.deployment.credentials import Credentials
 from fairlead.deployment.names import GUARDS, OBJECTS_WEBHOOK
 from fairlead.operations import drift
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings import access as settings_access
 from fairlead.settings.models import Settings
+
+_REPORTS = ("reports", "clusterreports", "policyreports", "clusterpolicyreports")
 
 
 def test_each_guard_fails_closed_and_denies_but_the_one_that_only_warns() -> None:
@@ -170,7 +173,10 @@ def test_the_controller_may_write_what_it_renews_and_by_name(
         ("secrets", "opa-tls", *tokens): restores if renews else [],
         **({} if renews else {("secrets", *tokens): restores}),
         ("pods", None): [],
-        ("leases", "fairlead-keeper", "fairlead-controller", "fairlead-lifecycle"): restores,
+        (
+            *("leases", "fairlead-keeper", "fairlead-controller", "fairlead-lifecycle"),
+            "fairlead-findings",
+        ): restores,
         ("configmaps", None): ["create", "delete", "patch"],
         ("events", None): ["create"],
         ("deployments", "opa"): ["patch"] if renews and not sidecar.rereads else [],
@@ -184,6 +190,8 @@ def test_the_controller_may_write_what_it_renews_and_by_name(
         ("policies", None): ["administer"],
         ("fairleads/status", None): ["patch"],
         ("policies/status", None): ["patch"],
+        **{(resource, None): [] for names in audited().values() for resource in names},
+        **{(resource, None): ["create", "delete", "patch"] for resource in _REPORTS},
         ("policyexceptions/status", None): ["patch"],
     }
     assert writes == expected

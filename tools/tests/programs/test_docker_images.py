@@ -292,4 +292,4 @@ def test_the_controller_has_the_files_and_programs_with_which_it_brings_policies
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout.strip()) == (0, "47"), done.stderr
+    assert (done.returncode, done.stdout.strip()) == (0, "48"), done.stderr

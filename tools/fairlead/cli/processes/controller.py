@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import signal
 import socket
+from datetime import timedelta
 from pathlib import Path
 from threading import Event
 
@@ -14,12 +15,14 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.access.controller import Controller, Options
 from fairlead.access.overdue import Overdue
+from fairlead.admission.findings import Findings
 from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
 from fairlead.cli.processes import health_server, renewal_options, server_options
+from fairlead.common import durations
 from fairlead.common.errors import UsageError
 from fairlead.controller import beginning
-from fairlead.controller.exceptions import Exceptions
+from fairlead.controller.exception_statuses import ExceptionStatuses
 from fairlead.controller.inside import InsideCluster
 from fairlead.controller.lifecycle import Lifecycle
 from fairlead.controller.process import Part, Process
@@ -44,6 +47,12 @@ from fairlead.kube.clients import Objects
     type=FILE,
     help="The CA that verifies OPA. With it, bring into force what the objects Fairlead and Policy "
     "say.",
+)
+@click.option(
+    flags.FINDINGS,
+    metavar="DURATION",
+    help="How often to look for objects that policies would refuse, or that lack what they add, "
+    "such as 10m; `fairlead deploy` writes it.  [default: never]",
 )
 @click.option(flags.WEBHOOK_URL, help="Where API servers call OPA, if not by its Service.")
 @click.option(
@@ -79,6 +88,7 @@ def command(
     renewal: renewal_options.Renewal | None,
     opa_url: str | None,
     opa_ca_file: Path | None,
+    findings: str | None,
     webhook_url: str | None,
     controller_url: str | None,
     opa_auth_token_file: Path | None,
@@ -122,8 +132,18 @@ def command(
             inside = functools.partial(InsideCluster, kubeconfig, opa_ca_file, listed, urls)
             parts.append(Lifecycle(kubeconfig, inside, replica=name))
             parts.append(Restoring(kubeconfig, inside, replica=name))
-            parts.append(Exceptions(Objects(kubeconfig, timeout=BRIEF)))
+            parts.append(ExceptionStatuses(Objects(kubeconfig, timeout=BRIEF)))
             review = Reviews(Objects(kubeconfig)).answer
+        if findings:
+            parts.append(
+                Findings(
+                    Objects(kubeconfig),
+                    ApiRequests(kubeconfig),
+                    every=_duration(findings),
+                    replica=name,
+                    registry=registry,
+                )
+            )
         if renewal:
             keeper = renewal_options.keeper(
                 renewal, kubeconfig, decides, replica=name, registry=registry
@@ -142,3 +162,11 @@ def command(
     process = Process(parts)
     health_server.start(health_endpoint, tls, registry, process.health, review)
     process.run(stop)
+
+
+def _duration(text: str) -> timedelta:
+    """Raises UsageError."""
+    try:
+        return durations.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{flags.FINDINGS}: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fairlead.common.errors import UsageError
 from fairlead.deployment import webhooks
 from fairlead.engines.cel import definition as definitions
-from fairlead.engines.cel import exceptions, literals, specialised
+from fairlead.engines.cel import exception_conditions, literals, specialised
 from fairlead.engines.cel.definition import Definition, Mutation, Validation, Variable
 from fairlead.engines.cel.expressions import parse
 from fairlead.engines.cel.folding import Known
@@ -165,7 +165,9 @@ class _Instance:
         }
         conditions = [condition.manifest(request.operations) for condition in request.conditions]
         if self.instance.exceptions:
-            conditions.append(exceptions.condition(self.instance.exceptions, _NAME.expression))
+            conditions.append(
+                exception_conditions.condition(self.instance.exceptions, _NAME.expression)
+            )
         return {
             "matchConstraints": matched,
             **({"matchConditions": conditions} if conditions else {}),

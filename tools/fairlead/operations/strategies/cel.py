@@ -33,7 +33,7 @@ from fairlead.deployment.names import (
 )
 from fairlead.engines.live import custom_resources, marker
 from fairlead.kube import clients
-from fairlead.operations import applying, drift, rotate, transient_access
+from fairlead.operations import applying, drift, finding_reports, rotate, transient_access
 from fairlead.operations.deployed_state import Served
 from fairlead.operations.strategies import admission_objects, base, pod_objects
 from fairlead.operations.strategies.base import Description, Key, Operation, Overtaken, Revision
@@ -134,6 +134,7 @@ class Cel:
             raise
         if by_pods:
             self._operation.cluster.stop()
+            finding_reports.remove(self._objects)  # nothing writes them any more
         return []
 
     def describe(self, config_map: Mapping[str, Any] | None) -> Description:

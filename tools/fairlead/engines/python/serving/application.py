@@ -29,9 +29,9 @@ from fairlead.engines.python.serving import bodies, metrics
 from fairlead.engines.python.serving.bodies import UnreadableError
 from fairlead.engines.python.serving.connections import GRACE
 from fairlead.engines.python.serving.deployed import Deployed
-from fairlead.engines.python.serving.exceptions import Exceptions
 from fairlead.engines.python.serving.namespaces import Labels, Namespaces
 from fairlead.engines.python.serving.reports import Reports
+from fairlead.engines.python.serving.watched_exceptions import Exceptions
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 

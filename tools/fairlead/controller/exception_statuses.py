@@ -29,7 +29,7 @@ ENDED = "Ended"
 BY = "fairlead (the time was over)"
 
 
-class Exceptions(Regular):
+class ExceptionStatuses(Regular):
     """Looks at the exceptions again and again. Several may run: all of them do the same."""
 
     name = "exceptions"
