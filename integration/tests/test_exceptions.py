@@ -62,16 +62,17 @@ def engine(objects: clients.Objects) -> str:
 
 
 @pytest.fixture
-def take(cluster: EmbeddedCluster, engine: str) -> Callable[[], None]:
+def take(cluster: EmbeddedCluster, engine: str) -> Iterator[Callable[[], None]]:
     """Has the engine take the exceptions of the cluster: OPA and the engine in Python do by
-    themselves.
+    themselves. In the end, there are none.
     """
 
     def taken() -> None:
         if engine == CEL_ENGINE:
             deploy.deploy(cluster, PolicySet.load(Settings()), engine=engine, progress=Progress())
 
-    return taken
+    yield taken
+    taken()
 
 
 @pytest.fixture

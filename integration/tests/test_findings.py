@@ -4,7 +4,7 @@ what changed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,9 +14,12 @@ from waits import until
 
 from fairlead.admission.findings import Findings
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.common import texts
 from fairlead.deployment.names import FINDINGS_LEASE, NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.api_requests import ApiRequests
+from fairlead.kube.errors import Refused
+from fairlead.kube.own_kinds import VERSION
 from fairlead.operations import disable, finding_reports
 
 pytestmark = pytest.mark.embedded("it disables node-pool")
@@ -190,6 +193,71 @@ def test_pods_of_one_template_are_judged_once_and_each_is_named(
     assert len(in_namespace) < len(working._remembered) or len(working._remembered) < len(pods)
     for name in [each["metadata"]["name"] for each in pods]:
         objects.delete("v1", "Pod", name, namespace)
+
+
+def test_what_an_exception_let_in_is_a_finding_after_its_end(
+    objects: clients.Objects,
+    cluster: EmbeddedCluster,
+    new_namespace: Callable[..., str],
+    pod: Callable[..., Object],
+    served: Callable[..., None],
+) -> None:
+    served(OPEN)
+    namespace = new_namespace(agentpool="pool1")
+    choosing = pod(namespace, nodeSelector={"disk": "ssd"})
+    end = texts.time(datetime.now(UTC) + timedelta(seconds=15))
+    exception = {
+        "apiVersion": VERSION,
+        "kind": "PolicyException",
+        "metadata": {"name": "short", "namespace": namespace},
+        "spec": {
+            "intents": ["node-pool"],
+            "objects": {"names": ["*"]},
+            "reason": "a test",
+            "owner": "a test",
+            "until": end,
+        },
+    }
+    working = findings(cluster)
+    with applied(objects, [exception]):
+
+        def is_admitted() -> bool:
+            try:
+                objects.apply(choosing)
+            except Refused:
+                return False
+            return True
+
+        until(is_admitted, what="the exception is in force")
+        look(objects, working)
+        is_early = texts.now() < end
+        assert not is_early or reports(objects, OPEN, namespace) == []
+        until(lambda: texts.now() > end, what="it has ended")
+        look(objects, working)
+        (report,) = reports(objects, OPEN, namespace)
+        assert report["summary"]["fail"] == 1
+    objects.delete("v1", "Pod", "web", namespace)
+
+
+def test_what_others_write_into_a_report_is_undone(
+    objects: clients.Objects,
+    cluster: EmbeddedCluster,
+    new_namespace: Callable[..., str],
+    pod: Callable[..., Object],
+    served: Callable[..., None],
+) -> None:
+    served(OPEN)
+    namespace = new_namespace(agentpool="pool1")
+    unplaced(cluster, objects, pod(namespace, "forgotten"))
+    working = findings(cluster)
+    look(objects, working)
+    (report,) = reports(objects, OPEN, namespace)
+    other = clients.Objects(cluster.kubeconfig, field_manager="other")
+    other.merge(report, {"results": [], "summary": {"fail": 0}})
+    look(objects, working)
+    (again,) = reports(objects, OPEN, namespace)
+    assert (again["results"], again["summary"]) == (report["results"], report["summary"])
+    objects.delete("v1", "Pod", "forgotten", namespace)
 
 
 def test_a_cluster_without_reports_is_looked_at_for_its_metrics(

@@ -167,8 +167,12 @@ KINDS: list[dict[str, Any]] = [
         "verbs": ["list", "watch"],
     },
     {"apiGroups": ["policy.fairlead.dev"], "resources": ["*"], "verbs": ["*"]},
+    {"apiGroups": ["fairlead.dev"], "resources": ["exceptions"], "verbs": ["grant"]},
+    {"apiGroups": ["batch"], "resources": ["*"], "verbs": ["list"]},
+    {"apiGroups": ["openreports.io", "wgpolicyk8s.io"], "resources": ["*"], "verbs": ["*"]},
 ]
-"""What the controller may do with settings and policies, and with their kinds."""
+"""What the controller may do with settings, policies, their kinds and findings, and what lets
+people make exceptions."""
 
 
 def test_each_missing_right_is_told_in_one_go_and_nothing_is_applied(
@@ -222,7 +226,7 @@ def test_rights_that_cannot_be_handed_on_are_told(foreign: Foreign, tmp_path: Pa
         "verbs": ["get", "create", "patch", "delete", "list"],
     }
     definitions = {**KINDS[0], "verbs": ["get", "create", "patch", *KINDS[0]["verbs"]]}
-    most_of_all = [most, core, ours, definitions, KINDS[1]]
+    most_of_all = [most, core, ours, definitions, *KINDS[1:]]
     lacking = missing(limited(foreign, tmp_path, "maker", most_of_all))
     assert lacking == {
         "rights": [

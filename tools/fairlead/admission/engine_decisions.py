@@ -12,7 +12,6 @@ import jsonpatch
 
 from fairlead import engines
 from fairlead.admission.decisions import Decision, fields
-from fairlead.common import texts
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import CEL_ENGINE
 from fairlead.engines import base
@@ -43,7 +42,6 @@ def decide(
     progress.update(engine, "deciding", total=len(reviews))
     if engine == CEL_ENGINE:
         objects = engines.render(engine, policies.excepting(exceptions))
-        reviews = [_sent_now(review) for review in reviews] if exceptions else reviews
         answers = offline.decide(objects, reviews, namespaces, progress=progress)
         return [_of_cel(*pair) for pair in zip(reviews, answers, strict=True)]
     functions = decisions.of_policies(policies)
@@ -67,16 +65,6 @@ def _of_cel(review: Review, outcome: base.Decision | Undecided) -> Decision:
         return Decision(False, outcome.reason)
     patch = _patch(review["request"].get("object"), outcome.object) if outcome.allowed else ()
     return Decision(outcome.allowed, outcome.message, outcome.warnings, patch)
-
-
-def _sent_now(review: Review) -> Review:
-    """The review with what an API server notes of the time, by which exceptions end."""
-    request = review["request"]
-    value = request.get("object")
-    if not value:
-        return review
-    metadata = {**value["metadata"], "managedFields": [{"time": texts.now()}]}
-    return {**review, "request": {**request, "object": {**value, "metadata": metadata}}}
 
 
 def _of_python(

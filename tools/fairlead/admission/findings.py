@@ -47,6 +47,8 @@ _LEASE = {
     "kind": "Lease",
     "metadata": {"name": FINDINGS_LEASE, "namespace": NAMESPACE},
 }
+PAGE, MOST = 100, 8 * 2**20
+"""Objects, and bytes, of one page of a list: the memory of the controller is limited."""
 _NAMESPACES = 100
 """The namespaces that metrics name: those with the most findings."""
 OTHERS = "(others)"
@@ -105,6 +107,7 @@ class Findings(Regular):
         with self._lease.attempt() as leading:
             if not leading or not self._is_due(revision):
                 return
+            self._current = revision, time.monotonic()  # if it fails, not again at once
             collected = self._collected(config_map)
             finding_reports.write(self._objects, collected)
             self._measure(collected)
@@ -130,12 +133,14 @@ class Findings(Regular):
         pools = Pools(settings, *history_log.earlier_settings(self._objects))
         kinds = further_kinds(policies.active)
         inventory = Inventory(self._api, Progress(), kinds, pools, lenient=True)
-        context = digest(repr((config_map["data"], webhooks)).encode())
+        # What is replicated decides, too, and is not compared.
+        what_decides = None if settings.replicate else (config_map["data"], webhooks)
+        context = digest(repr(what_decides).encode())
         judgements = Judgements(
             webhooks,
             plain(bundles.modules_of(config_map["data"])),
             inventory.data(settings.replicate),
-            self._remembered if context == self._context else {},
+            self._remembered if what_decides and context == self._context else {},
         )
         collected = Collected()
         for subject, answers in judgements.of(inventory.each()):
@@ -166,18 +171,22 @@ def of_subject(
     node.
     """
     by_result: dict[tuple[str, str], list[str]] = {}
+
+    def reasons_of(intent: str) -> list[str]:
+        result = WARN if settings.mode(intent) == "warn" else FAIL
+        return by_result.setdefault((intent, result), [])
+
     for review, answer in zip(subject.reviews, answers, strict=True):
         is_own = review["request"]["kind"]["kind"] == subject.kind
         for intent, decided in answer.effective.intents.items():
-            result = WARN if settings.mode(intent) == "warn" else FAIL
-            reasons = by_result.setdefault((intent, result), [])
+            reasons = reasons_of(intent)
             reasons += sorted(decided["deny"])
             if is_own and (lack := _lacks(subject, answer, decided)):
                 reasons.append(lack)
     labels = nodes.get(subject.node or "")
     if unmet := audit.lacking_labels(answers[0].effective.selector, labels) if answers else []:
-        reason = f"runs on {subject.node}, which is not labelled {', '.join(unmet)}"
-        by_result.setdefault((NODE_POOL, FAIL), []).insert(0, reason)
+        outside = f"runs on {subject.node}, which is not labelled {', '.join(unmet)}"
+        reasons_of(NODE_POOL).insert(0, outside)
     for (intent, result), reasons in by_result.items():
         if reasons:
             message = "; ".join(dict.fromkeys(reasons))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -116,13 +117,15 @@ class Inventory:
 
     @cached_property
     def exceptions(self) -> list[PolicyException]:
-        """The exceptions; none in a cluster that does not serve them, as nothing is deployed.
-        Raises FairleadError if they cannot be listed.
+        """The exceptions; none in a cluster that does not serve them, as nothing is deployed, and
+        with a warning if they may not be listed. Raises FairleadError.
         """
         try:
             return exceptions.readable(self._listed(exceptions.RESOURCE.path))
         except ApiServerError as error:
-            if error.status != 404:
+            if error.status == 403:
+                self._progress.warn(f"no exception counts, as you may not list them: {error}")
+            elif error.status != 404:
                 raise
             return []
 
@@ -161,13 +164,15 @@ class Inventory:
                 yield of_object(stored, kind)
 
     def data(self, replicated: Iterable[Replicated]) -> dict[str, Any]:
-        """`data.kubernetes` as the sidecar loads it into OPA: namespaces, exceptions and the
-        `replicated` resources. Raises FairleadError if they cannot be listed.
+        """`data.kubernetes` as the sidecar loads it into OPA: namespaces, exceptions that have not
+        ended, and the `replicated` resources. Raises FairleadError if they cannot be listed.
         """
+        now = datetime.now(UTC)
+        in_force = [each for each in self.exceptions if not each.has_ended(now)]
         resources = [resource.named() for resource in replicated]
         return {
             "namespaces": self.namespaces,
-            exceptions.RESOURCE.name: exceptions.tree(self.exceptions),
+            exceptions.RESOURCE.name: exceptions.tree(in_force),
             **self.trees(resources),
         }
 

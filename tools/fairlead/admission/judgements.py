@@ -21,6 +21,8 @@ BATCH = 500
 """The most requests that OPA is asked about at once: a process of it takes some 100 MiB then."""
 _WAITING = 1000
 """The most objects that are kept until there are enough requests for a batch."""
+_CHARACTERS = 8 * 2**20
+"""The most characters of their requests: a user may write a megabyte into each."""
 # The volume with the token of a pod's account, which API servers name anew for each pod.
 _RANDOM = re.compile(r"kube-api-access-[a-z0-9]{5}")
 
@@ -52,15 +54,20 @@ class Judgements:
         """Each object with the answers to its reviews. Raises FairleadError if OPA fails."""
         waiting: list[tuple[Subject, list[bytes]]] = []
         unknown: dict[bytes, Review] = {}
+        characters = 0
         for subject in subjects:
-            keys = [self._key(review) for review in subject.reviews]
-            for key, review in zip(keys, subject.reviews, strict=True):
-                if not self._is_known(key):
-                    unknown.setdefault(key, review)
+            keys = []
+            for review in subject.reviews:
+                text = self._text(review)
+                characters += len(text)
+                keys.append(hashlib.blake2b(text.encode(), digest_size=16).digest())
+                if not self._is_known(keys[-1]):
+                    unknown.setdefault(keys[-1], review)
             waiting.append((subject, keys))
-            if not unknown or len(unknown) >= BATCH or len(waiting) >= _WAITING:
+            is_full = len(waiting) >= _WAITING or characters >= _CHARACTERS
+            if not unknown or len(unknown) >= BATCH or is_full:
                 yield from self._answered(waiting, unknown)
-                waiting, unknown = [], {}
+                waiting, unknown, characters = [], {}, 0
         yield from self._answered(waiting, unknown)
 
     def _is_known(self, key: bytes) -> bool:
@@ -101,8 +108,8 @@ class Judgements:
             # Most answers are equal, such as that a pod gets the pool of its namespace.
             self._used[key] = self._same.setdefault(repr(answer), answer)
 
-    def _key(self, review: Review) -> bytes:
-        """Identifies all that decides about a request: equal for pods of one template."""
+    def _text(self, review: Review) -> str:
+        """All that decides about a request: equal for pods of one template."""
         request = review["request"]
         namespace = str(request.get("namespace"))
         value = request["object"]
@@ -118,5 +125,4 @@ class Judgements:
             request["resource"],
             value,
         ]
-        text = _RANDOM.sub("kube-api-access-*", json.dumps(parts, sort_keys=True))
-        return hashlib.blake2b(text.encode(), digest_size=16).digest()
+        return _RANDOM.sub("kube-api-access-*", json.dumps(parts, sort_keys=True))

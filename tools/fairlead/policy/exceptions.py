@@ -10,16 +10,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from fairlead.common import mistakes
 from fairlead.common.errors import UsageError
-from fairlead.kube import clients, resources
+from fairlead.kube import resources
 from fairlead.kube.own_kinds import EXCEPTIONS, GROUP, VERSION
 from fairlead.settings.models import IntentName
 from fairlead.settings.strict import Strict
+
+if TYPE_CHECKING:  # the Kubernetes client takes long to load
+    from fairlead.kube import clients
 
 EXCEPTION = EXCEPTIONS[1]
 """The kind."""

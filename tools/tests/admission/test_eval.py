@@ -156,6 +156,8 @@ def clustered(monkeypatch: pytest.MonkeyPatch, *webhooks: dict[str, Any]) -> lis
             assert query[2:] == (None,)
             return [each for each in webhooks if query[:2] == (each["apiVersion"], each["kind"])]
 
+        visible = list
+
         def kinds(self) -> tuple[()]:
             return ()
 

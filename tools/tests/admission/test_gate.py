@@ -225,6 +225,8 @@ def test_a_manifest_says_more_of_a_namespace_than_options_and_clusters(
         def list(self, *_: object) -> list[dict[str, Any]]:
             return []
 
+        visible = list
+
         def kinds(self) -> tuple[()]:
             return ()
 

@@ -63,9 +63,9 @@ def test_a_template_has_the_modules_of_the_policies_themselves() -> None:
     texts = {
         carried.without_facts(text)
         for key, text in bundle.modules.items()
-        if key.split(".")[0] not in ("intents", "namespaces", "settings")
+        if key.split(".")[0] not in modules._ADAPTED
     }
-    adapted = {"intents", "namespaces", "settings"}
+    adapted = modules._ADAPTED
     assert len(active) >= 7
     for instance in active:
         code = modules.of(instance.intent, bundle)

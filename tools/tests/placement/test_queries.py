@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -191,8 +192,9 @@ def test_what_nobody_may_list_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         return {resource.name: {}}
 
     monkeypatch.setattr(Inventory, "__init__", lambda *_: None)
+    monkeypatch.setattr(object_trees, "ApiRequests", lambda _: None)
     monkeypatch.setattr(Inventory, "trees", trees)
-    cluster = cast(Cluster, None)
+    cluster = cast(Cluster, SimpleNamespace(kubeconfig=None))
     seen = object_trees.of_cluster(cluster, about_placement=True, progress=Progress())
     assert {"cronjobs", "daemonsets", "deployments"} < seen.tree.keys()
     (sentence,) = seen.unseen

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from fairlead.access.controller import Controller, Options
 from fairlead.access.overdue import Overdue
-from fairlead.admission.findings import Findings
+from fairlead.admission.findings import MOST, PAGE, Findings
 from fairlead.cli import component_options
 from fairlead.cli.component_options import FILE
 from fairlead.cli.processes import health_server, renewal_options, server_options
@@ -138,7 +138,7 @@ def command(
             parts.append(
                 Findings(
                     Objects(kubeconfig),
-                    ApiRequests(kubeconfig),
+                    ApiRequests(kubeconfig, page=PAGE, most=MOST),
                     every=_duration(findings),
                     replica=name,
                     registry=registry,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairlead.common import texts
 from fairlead.common.progress import Progress
 from fairlead.engines.base import Decision, Undecided
 from fairlead.kube.responses import DENIAL
@@ -26,6 +27,8 @@ def decide(
     adds has no defaults. A request is undecided if policies ask something that only an API server
     knows.
 
+    API servers note in an object when it was sent, by which exceptions end: here that is now.
+
     Args:
         objects: policies, their bindings and their parameters, as a cluster has them or as an
             engine renders them. There is at least one.
@@ -35,7 +38,8 @@ def decide(
     Raises FairleadError if an object cannot be read, or if the program cannot be built or fails.
     """
     question = {"policies": list(objects), "namespaces": namespaces}
-    answers = matcher.answers(question, reviews, progress)
+    sent = [_sent_now(review) for review in reviews]
+    answers = matcher.answers(question, sent, progress)
     return [_decided(*pair) for pair in zip(reviews, answers, strict=True)]
 
 
@@ -51,5 +55,24 @@ def _decided(review: Mapping[str, Any], answer: Mapping[str, Any]) -> Decision |
     if not decision["allowed"]:
         message = DENIAL.split(decision["message"], maxsplit=1)[-1]
         return Decision(False, message, None, warnings)
-    after = decision.get("object", review["request"].get("object"))
+    before = review["request"].get("object")
+    after = decision.get("object", before)
+    if after and before and "managedFields" not in before["metadata"]:
+        metadata = {key: part for key, part in after["metadata"].items() if key != "managedFields"}
+        after = {**after, "metadata": metadata}
     return Decision(True, "", after, warnings)
+
+
+def _sent_now(review: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The review with the time that an API server notes. It notes none in what is sent to a
+    subresource with objects of its own kind, such as a Scale.
+    """
+    request = review["request"]
+    value = request.get("object")
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict) or "managedFields" in metadata:
+        return review
+    if request.get("subResource") and value.get("kind") != "Pod":
+        return review
+    noted = {**metadata, "managedFields": [{"time": texts.now()}]}
+    return {**review, "request": {**request, "object": {**value, "metadata": noted}}}
