@@ -118,9 +118,6 @@ def test_flags_say_what_they_were_made_of() -> None:
         Resource("storage.k8s.io", "v1", "storageclasses", False),
     ]
     assert sidecars.replication(parsed) == [
-        "--replicate=policy.fairlead.dev/v1/policyexceptions",
-        "--replicate-fields=policy.fairlead.dev/v1/policyexceptions="
-        "spec.intents,spec.objects,spec.until",
         "--replicate=v1/pods",
         r"--replicate-fields=v1/pods=spec.nodeName,metadata.labels.a\.b",
         "--replicate-cluster=storage.k8s.io/v1/storageclasses",
@@ -152,6 +149,9 @@ def test_settings_name_what_the_sidecar_replicates_and_may_read(tmp_path: Path) 
         if container["name"] == "sync"
     )
     assert [flag for flag in sidecar["args"] if flag.startswith("--replicate")] == [
+        "--replicate=policy.fairlead.dev/v1/policyexceptions",
+        "--replicate-fields=policy.fairlead.dev/v1/policyexceptions="
+        "spec.intents,spec.objects,spec.until",
         "--replicate=v1/pods",
         "--replicate-fields=v1/pods=spec.nodeName",
         "--replicate-cluster=storage.k8s.io/v1/storageclasses",

@@ -57,10 +57,7 @@ def _decided(review: Mapping[str, Any], answer: Mapping[str, Any]) -> Decision |
         return Decision(False, message, None, warnings)
     before = review["request"].get("object")
     after = decision.get("object", before)
-    if after and before and "managedFields" not in before["metadata"]:
-        metadata = {key: part for key, part in after["metadata"].items() if key != "managedFields"}
-        after = {**after, "metadata": metadata}
-    return Decision(True, "", after, warnings)
+    return Decision(True, "", _without_time(after, before), warnings)
 
 
 def _sent_now(review: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,3 +73,12 @@ def _sent_now(review: Mapping[str, Any]) -> Mapping[str, Any]:
         return review
     noted = {**metadata, "managedFields": [{"time": texts.now()}]}
     return {**review, "request": {**request, "object": {**value, "metadata": noted}}}
+
+
+def _without_time(after: Any, before: Any) -> Any:
+    """The object afterwards without the time that `_sent_now` noted in it."""
+    metadata = after.get("metadata") if isinstance(after, dict) else None
+    if not isinstance(metadata, dict) or "managedFields" in (before.get("metadata") or {}):
+        return after
+    rest = {key: part for key, part in metadata.items() if key != "managedFields"}
+    return {**after, "metadata": rest}
