@@ -4,7 +4,7 @@ change or refuse, and which pods run outside their pool."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -212,14 +212,15 @@ def has_its_pool(subject: Subject, decision: Decision) -> bool:
     return earlier_pools.given(placed["spec"]) == earlier_pools.given(subject.stored)
 
 
+def beside_pools(patch: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The operations of a patch but those of the fields that pools give."""
+    return [operation for operation in patch if not operation["path"].startswith(_GIVEN)]
+
+
 def _changes(subject: Subject, decided: Sequence[Decision], *, is_current: bool) -> str:
     """What would be added to the object, or else to its pods; nothing that it has already."""
     for review, decision in reversed([*zip(subject.reviews, decided, strict=True)]):
-        patch = [
-            operation
-            for operation in decision.patch
-            if not (is_current and operation["path"].startswith(_GIVEN))
-        ]
+        patch = beside_pools(decision.patch) if is_current else decision.patch
         if patch:
             of_pods = "" if review["request"]["kind"]["kind"] == subject.kind else "its pods: "
             return f"{of_pods}{described(patch)}"

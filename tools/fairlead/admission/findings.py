@@ -15,7 +15,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from fairlead.admission import asked, audit, earlier_pools
+from fairlead.admission import asked, audit
 from fairlead.admission.audit import Answer
 from fairlead.admission.batch import described
 from fairlead.admission.earlier_pools import Pools
@@ -154,9 +154,9 @@ class Findings(Regular):
         totals = Counter[str]()
         for (namespace, _), counts in collected.counts.items():
             totals[namespace] += counts.total()
-        named = {namespace for namespace, _ in totals.most_common(_NAMESPACES)}
+        most_affected = {namespace for namespace, _ in totals.most_common(_NAMESPACES)}
         for (namespace, intent), counts in collected.counts.items():
-            shown = namespace if namespace in named else OTHERS
+            shown = namespace if namespace in most_affected else OTHERS
             for result, count in counts.items():
                 self._gauge.labels(intent, shown, result).inc(count)
 
@@ -200,6 +200,5 @@ def _lacks(subject: Subject, answer: Answer, decided: Mapping[str, Any]) -> str:
     """What the intent would add to a stored object; empty for nothing."""
     patch = decided["patch"]
     if audit.has_its_pool(subject, answer.decision):
-        given = tuple(f"/spec/{field}" for field in earlier_pools.FIELDS)
-        patch = [operation for operation in patch if not operation["path"].startswith(given)]
+        patch = audit.beside_pools(patch)
     return f"it lacks what a new one gets: {described(patch)}" if patch else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -153,9 +152,9 @@ class Inventory:
             ):
                 yield from of_workload(stored, path)
                 spec = _template(stored, path).get("spec") or {}
-                given = {key: spec[key] for key in earlier_pools.FIELDS if key in spec}
+                pool_fields = {key: spec[key] for key in earlier_pools.FIELDS if key in spec}
                 workloads[stored["metadata"]["uid"]] = Workload(
-                    {"spec": given}, _changed_by(stored)
+                    {"spec": pool_fields}, _changed_by(stored)
                 )
         for pod in self._objects("/api/v1/pods", *_ALIVE):
             yield from of_pod(pod, self._pools, workloads)
@@ -167,12 +166,10 @@ class Inventory:
         """`data.kubernetes` as the sidecar loads it into OPA: namespaces, exceptions that have not
         ended, and the `replicated` resources. Raises FairleadError if they cannot be listed.
         """
-        now = datetime.now(UTC)
-        in_force = [each for each in self.exceptions if not each.has_ended(now)]
         resources = [resource.named() for resource in replicated]
         return {
             "namespaces": self.namespaces,
-            exceptions.RESOURCE.name: exceptions.tree(in_force),
+            exceptions.RESOURCE.name: exceptions.tree(exceptions.in_force(self.exceptions)),
             **self.trees(resources),
         }
 

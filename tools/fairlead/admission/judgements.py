@@ -35,20 +35,16 @@ class Judgements:
     """Decides by these modules, where these webhooks ask. `kubernetes` is OPA's data (see
     Inventory.data), of which each batch gets only its own namespaces and their exceptions.
 
-    `remembered` are the answers of an earlier pass with the same policies and webhooks.
+    `remembered` are the answers of an earlier pass with the same policies and webhooks, and `used`
+    those that this pass needed, for the next one.
     """
 
     webhooks: Webhooks
     modules: Mapping[str, str]
     kubernetes: Mapping[str, Any]
     remembered: dict[bytes, Answer] = field(default_factory=dict)
-    _used: dict[bytes, Answer] = field(default_factory=dict)
-    _same: dict[str, Answer] = field(default_factory=dict)
-
-    @property
-    def used(self) -> dict[bytes, Answer]:
-        """The answers that this pass needed, for the next one."""
-        return self._used
+    used: dict[bytes, Answer] = field(default_factory=dict, init=False)
+    _same: dict[str, Answer] = field(default_factory=dict, init=False)
 
     def of(self, subjects: Iterable[Subject]) -> Iterator[Judged]:
         """Each object with the answers to its reviews. Raises FairleadError if OPA fails."""
@@ -71,9 +67,9 @@ class Judgements:
         yield from self._answered(waiting, unknown)
 
     def _is_known(self, key: bytes) -> bool:
-        if key not in self._used and key in self.remembered:
-            self._used[key] = self.remembered[key]
-        return key in self._used
+        if key not in self.used and key in self.remembered:
+            self.used[key] = self.remembered[key]
+        return key in self.used
 
     def _answered(
         self, waiting: Sequence[tuple[Subject, list[bytes]]], unknown: Mapping[bytes, Review]
@@ -81,7 +77,7 @@ class Judgements:
         if unknown:
             self._decide(unknown)
         for subject, keys in waiting:
-            yield subject, [self._used[key] for key in keys]
+            yield subject, [self.used[key] for key in keys]
 
     def _decide(self, unknown: Mapping[bytes, Review]) -> None:
         reviews = [*unknown.values()]
@@ -106,7 +102,7 @@ class Judgements:
         )
         for key, answer in zip(unknown, answers, strict=True):
             # Most answers are equal, such as that a pod gets the pool of its namespace.
-            self._used[key] = self._same.setdefault(repr(answer), answer)
+            self.used[key] = self._same.setdefault(repr(answer), answer)
 
     def _text(self, review: Review) -> str:
         """All that decides about a request: equal for pods of one template."""

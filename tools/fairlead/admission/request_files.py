@@ -292,9 +292,9 @@ def _exceptions(
             continue
         metadata = value.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
-        placed = {"namespace": namespace or "default", **metadata}
+        in_namespace = {"namespace": namespace or "default", **metadata}
         try:
-            excepting.append(PolicyException.read({**value, "metadata": placed}))
+            excepting.append(PolicyException.read({**value, "metadata": in_namespace}))
         except UsageError as error:
             line = document.line(["spec"])
             mistakes.append(InputError(document.path, str(error), line=line))

@@ -17,6 +17,7 @@ from fairlead.controller import statuses
 from fairlead.deployment import history_log
 from fairlead.deployment.history_log import EXCEPTION, Entry
 from fairlead.keeper.regular import Regular
+from fairlead.kube import clients
 from fairlead.kube.own_kinds import EXCEPTIONS, VERSION
 from fairlead.operations import deployed_state, drift
 from fairlead.policy.exceptions import PolicyException
@@ -36,7 +37,7 @@ class ExceptionStatuses(Regular):
     pause = 5.0
     failing = "the status of exceptions cannot be kept"
 
-    def __init__(self, objects: Any) -> None:
+    def __init__(self, objects: clients.Objects) -> None:
         super().__init__(objects)
         self._before: dict[str, PolicyException] = {}
         self._names: tuple[Any, Collection[str]] = (None, ())
@@ -55,7 +56,7 @@ class ExceptionStatuses(Regular):
                 self._say(value, "False", "Unreadable", str(error))
                 continue
             if exception.has_ended(now):
-                if not _says(value, ENDED):
+                if statuses.condition(value).get("reason") != ENDED:
                     self._note(exception, f"{exception.title} ended", BY)
                 self._say(value, "False", ENDED, f"it ended at {exception.spec.until}")
                 continue
@@ -108,7 +109,3 @@ class ExceptionStatuses(Regular):
         entries = history_log.read(self._objects)
         if not any((each.message, each.until) == (entry.message, entry.until) for each in entries):
             history_log.appended(self._objects, entry)
-
-
-def _says(value: Mapping[str, Any], reason: str) -> bool:
-    return statuses.condition(value).get("reason") == reason

@@ -168,6 +168,12 @@ def readable(values: Iterable[Mapping[str, Any]]) -> list[PolicyException]:
     return sorted(exceptions, key=lambda exception: exception.title)
 
 
+def in_force(exceptions: Iterable[PolicyException]) -> list[PolicyException]:
+    """Those that have not ended."""
+    now = datetime.now(UTC)
+    return [exception for exception in exceptions if not exception.has_ended(now)]
+
+
 def tree(exceptions: Iterable[PolicyException]) -> dict[str, Any]:
     """`data.kubernetes.policyexceptions`, as the sidecar loads it into OPA."""
     by_namespace: dict[str, Any] = {}

@@ -71,8 +71,8 @@ def _sent_now(review: Mapping[str, Any]) -> Mapping[str, Any]:
         return review
     if request.get("subResource") and value.get("kind") != "Pod":
         return review
-    noted = {**metadata, "managedFields": [{"time": texts.now()}]}
-    return {**review, "request": {**request, "object": {**value, "metadata": noted}}}
+    with_time = {**metadata, "managedFields": [{"time": texts.now()}]}
+    return {**review, "request": {**request, "object": {**value, "metadata": with_time}}}
 
 
 def _without_time(after: Any, before: Any) -> Any:

@@ -77,7 +77,7 @@ def read(review: Any, namespace_labels: Mapping[str, str] | None) -> Request:
         object=request.get("object"),
         old_object=request.get("oldObject"),
         name=name,
-        object_name=_text(request, "name") or name if name == UNNAMED else name,
+        object_name=(_text(request, "name") or name) if name == UNNAMED else name,
         namespace=namespace(review),
         namespace_labels=namespace_labels,
         sub_resource=request.get("subResource") or "",

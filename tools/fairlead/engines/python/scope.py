@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from fairlead.engines.python import controllers
 from fairlead.engines.python.api import Request, get
 from fairlead.policy import tables
-from fairlead.policy.exceptions import PolicyException
+from fairlead.policy.exceptions import PolicyException, in_force
 from fairlead.policy.instances import NAME_LABEL, Instance
 
 Expression = Mapping[str, Any]
@@ -47,8 +46,7 @@ class Table:
         """Those of the intents `names` that have a say in the request; with `storing`, those that
         may refuse what it stores, whatever that is. `exceptions` are those of its namespace.
         """
-        now = datetime.now(UTC)
-        in_force = [exception for exception in exceptions if not exception.has_ended(now)]
+        excepting = in_force(exceptions)
         concerned, unclear = set(), set()
         table = self._refusals if storing else self._requests
         table_of_operation = table.get(request.operation, {})
@@ -56,7 +54,7 @@ class Table:
         for name, selectors in table_of_operation.get(_path(request), {}).items():
             if name not in names or self._is_exempt(name, request):
                 continue
-            if any(_is_excepted(name, request, exception) for exception in in_force):
+            if any(_is_excepted(name, request, exception) for exception in excepting):
                 continue
             by_owner = [] if storing else table_of_operation.get(owner or "", {}).get(name, [])
             answers = [

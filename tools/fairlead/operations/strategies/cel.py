@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import yaml
@@ -64,9 +63,9 @@ class Cel:
         """See Strategy. The admission policies have the exceptions of the cluster that have not
         ended; the policies themselves know no others until the next deployment or push.
         """
-        now = datetime.now(UTC)
-        exceptions_ = exceptions.of_cluster(self._objects)
-        return rendered(policies.excepting([e for e in exceptions_ if not e.has_ended(now)]))
+        return rendered(
+            policies.excepting(exceptions.in_force(exceptions.of_cluster(self._objects)))
+        )
 
     def read(self, config_map: Mapping[str, Any]) -> Revision:
         """See Strategy."""
