@@ -64,7 +64,8 @@ def engine(objects: clients.Objects) -> str:
 @pytest.fixture
 def take(cluster: EmbeddedCluster, engine: str) -> Iterator[Callable[[], None]]:
     """Has the engine take the exceptions of the cluster: OPA and the engine in Python do by
-    themselves. In the end, there are none.
+    themselves. In the end, there are none, nor policies of a revision with one, which the next
+    deployment leaves and the one after it deletes.
     """
 
     def taken() -> None:
@@ -72,6 +73,7 @@ def take(cluster: EmbeddedCluster, engine: str) -> Iterator[Callable[[], None]]:
             deploy.deploy(cluster, PolicySet.load(Settings()), engine=engine, progress=Progress())
 
     yield taken
+    taken()
     taken()
 
 
