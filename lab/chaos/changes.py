@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import shutil
 import ssl
 import time
 from base64 import b64decode
@@ -26,7 +25,6 @@ from fairlead.opa.api import OpaApi
 from fairlead.opa.errors import OpaRefused
 from fairlead.operations import deployed_state, rotate
 from fairlead.operations.push import push
-from fairlead.policy import policy_files
 from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.models import Settings
 from lab.chaos.invariants import Push, Verdict, credentials
@@ -37,6 +35,26 @@ _WEBHOOKS = (
     ("MutatingWebhookConfiguration", WEBHOOKS),
     ("ValidatingWebhookConfiguration", WEBHOOKS),
 )
+_POLICY = "chaos"
+_MAIN = """# METADATA
+# title: Chaos
+# description: Every pod gets a warning that names the variant of these modules.
+package chaos
+
+decision := {{"deny": set(), "patch": [], "warn": {{marker}}}}
+
+marker := sprintf("fairlead-chaos main={tag} first=%s second=%s", [
+	data.chaos.first.variant,
+	data.chaos.second.variant,
+])
+"""
+_TEST = """package chaos_test
+
+import data.chaos
+
+test_chaos if endswith(chaos.marker, "main={tag} first={tag} second={tag}")
+"""
+_INTENT = "requests:\n  - kinds: [v1/Pod]\n    operations: [CREATE]\n"
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -57,9 +75,8 @@ class Changes:
     """Makes changes and records them, with every credential that was ever valid."""
 
     cluster: Cluster
-    settings: Settings
-    folders: Mapping[str, Path]
-    """The policies of each variant."""
+    variants: Mapping[str, Settings]
+    """The settings of each variant, with its policy."""
     made: list[Change] = field(default_factory=list)
     pushes: list[Push] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
@@ -68,7 +85,7 @@ class Changes:
     def push(self, tag: str, progress: Progress = _QUIET) -> bool:
         """Push the variant `tag`; returns whether it is in force."""
         began = time.monotonic()
-        policies = PolicySet.load(self.settings, self.folders[tag])
+        policies = PolicySet.load(self.variants[tag])
         error = self._do("push", lambda: push(self.cluster, policies, progress=progress))
         self.pushes.append(Push(tag, began, time.monotonic(), error is None))
         return error is None
@@ -179,34 +196,37 @@ class Changes:
         waiting.until(look, deadline=60.0, what="the Secrets can be read")
 
 
-def variants(folder: Path) -> dict[str, Path]:
-    """Write two variants of the checkout's policies; returns tag -> folder. In each variant, three
-    modules add the variant's name to every answer.
-
-    Raises FairleadError if the policies lack a rule that the variants extend.
+def variants(settings: Settings, folder: Path) -> dict[str, Settings]:
+    """The settings of each variant, by tag, with a policy of its own below the folder. The policy
+    adds a warning to each answer about a pod of a mapped namespace, from three of its modules; the
+    contact of the settings marks the answers that refuse.
     """
-    return {tag: _variant(folder / tag, tag) for tag in TAGS}
+    mapped = {"matchExpressions": [{"key": settings.namespace_label, "operator": "Exists"}]}
+    return {
+        tag: Settings.model_validate(
+            {
+                **settings.model_dump(by_alias=True, exclude_unset=True),
+                "contact": f"fairlead-chaos settings={tag}",
+                "policies": [str(_policy(folder / tag, tag))],
+                "intents": {_POLICY: {"namespaces": mapped}},
+            }
+        )
+        for tag in TAGS
+    }
 
 
-def _variant(folder: Path, tag: str) -> Path:
-    shutil.copytree(policy_files.builtin(), folder, ignore=shutil.ignore_patterns("*_test.rego"))
-    main = folder / "main.rego"
-    if "\n_warnings contains " not in (text := main.read_text()):
-        raise FairleadError(f"{main}: has no rule _warnings to add to")
-    marker = (
-        f'sprintf("fairlead-chaos main={tag} node_pool=%s review=%s", '
-        "[data.node_pool.variant, data.review.variant])"
-    )
-    main.write_text(f"{text}\n_warnings contains {marker}\n")
-    for name in ("node_pool", "review"):
-        module = folder / name / f"{name}.rego"
-        module.write_text(f'{module.read_text()}\nvariant := "{tag}"\n')
-    # A push runs the tests of its policies. Those of the checkout would fail, because they compare
-    # whole answers.
-    (folder / "variant_test.rego").write_text(
-        "package variant_test\n\nimport data.node_pool\nimport data.review\n\n"
-        f'test_variant if [node_pool.variant, review.variant] == ["{tag}", "{tag}"]\n'
-    )
+def _policy(folder: Path, tag: str) -> Path:
+    at = folder / _POLICY
+    at.mkdir(parents=True)
+    modules = {
+        _POLICY: _MAIN.format(tag=tag),
+        "first": f'package {_POLICY}.first\n\nvariant := "{tag}"\n',
+        "second": f'package {_POLICY}.second\n\nvariant := "{tag}"\n',
+        f"{_POLICY}_test": _TEST.format(tag=tag),
+    }
+    for name, text in modules.items():
+        (at / f"{name}.rego").write_text(text)
+    (at / "intent.yaml").write_text(_INTENT)
     return folder
 
 

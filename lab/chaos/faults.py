@@ -19,9 +19,10 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment.names import CONTROLLER, LIFECYCLE_LEASE, NAMESPACE, POLICIES
 from fairlead.kube import api_requests, clients
-from lab.chaos.schedule import BREAK, COMPACT, DELETE, Episode, Fault
+from lab.chaos.schedule import BREAK, COMPACT, DELETE, LOSE, Episode, Fault
 
 INVALID = "package system\n\nmain := {  # broken on purpose\n"
+_GUARD = "fairlead-pool-label"
 _PATIENCE = 60.0
 """Seconds within which a fault must succeed. Another fault may have stopped the API server."""
 
@@ -70,7 +71,12 @@ class Faults:
 
     def _carry_out(self, fault: Fault, episode: int, stop: Event) -> None:
         stop.wait(fault.after)
-        actions = {COMPACT: self._compact, DELETE: self._delete_leases, BREAK: self._break}
+        actions = {
+            COMPACT: self._compact,
+            DELETE: self._delete_leases,
+            LOSE: self._delete_policies,
+            BREAK: self._break,
+        }
         action = actions.get(fault.kind, self._signal)
 
         def begin() -> tuple[float, tuple[str, Callable[[], None]]]:
@@ -105,6 +111,15 @@ class Faults:
         for name in (CONTROLLER, LIFECYCLE_LEASE):
             objects.delete("coordination.k8s.io/v1", "Lease", name, NAMESPACE)
         return f"{CONTROLLER}, {LIFECYCLE_LEASE}", lambda: None
+
+    def _delete_policies(self, _fault: Fault) -> tuple[str, Callable[[], None]]:
+        """Delete the policies' ConfigMap and a guard, which the controller puts back."""
+        objects = clients.Objects(self._kubeconfig)
+        objects.delete("v1", "ConfigMap", POLICIES, NAMESPACE)
+        objects.delete(
+            "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", _GUARD
+        )
+        return f"{POLICIES}, {_GUARD}", lambda: None
 
     def _etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         """Send a request to etcd's gRPC gateway below /v3/kv (etcd documentation, "gRPC gateway").

@@ -15,9 +15,9 @@ Spec = Mapping[str, Any]
 OURS = "fairlead.dev"
 """The part of our webhooks' names by which messages of the API server are recognised."""
 
-VARIANT = re.compile(r"fairlead-chaos main=(\w+) node_pool=(\w+) review=(\w+)")
-"""The warning with which each variant of the policies marks its answers, from three of its modules;
-see lab.chaos.changes."""
+VARIANT = re.compile(r"fairlead-chaos((?: \w+=\w+)+)")
+"""How each variant of the policies marks its answers: a warning from three of its modules, or the
+contact of its settings in the reason of a refusal. See lab.chaos.changes."""
 
 # The tolerations that the API server itself adds to every pod (plugin DefaultTolerationSeconds).
 _ADDED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -203,21 +203,19 @@ def answers(attempts: Sequence[Attempt], pushes: Sequence[Push]) -> list[Verdict
     certain = 0
     known = {push.tag for push in pushes}
     for attempt in judged:
+        texts = attempt.warnings if attempt.outcome == "created" else [attempt.reason]
         tags = [
-            set(match.groups())
-            for warning in attempt.warnings
-            for match in VARIANT.finditer(warning)
+            {part.partition("=")[2] for part in match[1].split()}
+            for text in texts
+            for match in VARIANT.finditer(text)
         ]
         if not tags or any(len(tag) != 1 for tag in tags) or not set().union(*tags) <= known:
-            mixed.append(f"{attempt}: {'; '.join(attempt.warnings) or 'answered by neither'}")
+            mixed.append(f"{attempt}: {'; '.join(texts) or 'answered by neither'}")
             continue
         expected = _in_force(attempt, pushes)
         certain += expected is not None
         if expected is not None and set().union(*tags) != {expected}:
-            late.append(
-                f"{attempt}: answered by {'; '.join(attempt.warnings)} after {expected} was in "
-                "force"
-            )
+            late.append(f"{attempt}: answered by {'; '.join(texts)} after {expected} was in force")
     return [
         Verdict(
             "every answer is from all of the old policies or all of the new",

@@ -20,6 +20,8 @@ from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
 from fairlead.operations import up
+from fairlead.policy import policy_objects
+from fairlead.policy.policy_set import PolicySet
 from fairlead.settings.access import Access
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Pool, Settings, Toleration
@@ -75,9 +77,11 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
     )
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-") as folder,
-        _clusters(options, progress) as (cluster, faults),
+        _clusters(options, progress) as (cluster, faults, settings),
     ):
-        changes = Changes(cluster, SETTINGS, variants(Path(folder)))
+        # From now on the controller brings what is pushed, and what is deleted, into force.
+        cluster.objects().apply(policy_objects.of_policy_set(PolicySet.load(settings))[0])
+        changes = Changes(cluster, variants(settings, Path(folder)))
         if not changes.push("A"):
             raise FairleadError(f"the policies cannot be pushed: {changes.made[-1].error}")
         ledger, grants = load.Ledger(SETTINGS), access.Grants()
@@ -102,13 +106,15 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
 
 
 @contextmanager
-def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, Faults]]:
-    """The cluster and its faults. A cluster that did not exist before is removed at the end."""
+def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, Faults, Settings]]:
+    """The cluster with its faults and settings. A cluster that did not exist before is removed at
+    the end.
+    """
     if options.cluster == "embedded":
         with up.started(
             options.name, SETTINGS, {"pool1": 1}, replicas=options.replicas, progress=progress
         ) as embedded:
-            yield embedded, EmbeddedFaults(embedded, progress)
+            yield embedded, EmbeddedFaults(embedded, progress), SETTINGS
         return
     images = overridden(Images(), os.environ)
     settings = SETTINGS.model_copy(update={"images": images, "replicas": options.replicas})
@@ -116,7 +122,7 @@ def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, F
     existed = kind.running()
     try:
         kind, _ = up.kind(options.name, settings, sidecar=sidecars.SYNC.name, progress=progress)
-        yield kind, KindFaults(kind, progress)
+        yield kind, KindFaults(kind, progress), settings
     finally:
         kind.stop()
         if not existed:

@@ -10,13 +10,16 @@ SERVERS = ("opa", "sync", "kube-apiserver", "controller")
 at once."""
 
 COMPACT, DELETE, BREAK = "compact etcd", "delete leases", "break policies"
+LOSE = "delete policies"
 KINDS = (
     *(f"{how} {server}" for server in SERVERS for how in ("kill", "stop")),
-    *(COMPACT, DELETE, BREAK),
+    *(COMPACT, DELETE, LOSE, BREAK),
 )
-"""All kinds of faults: SIGKILL, SIGSTOP for a while, deletion of etcd's history and of the Leases
-of controllers, and invalid Rego in the ConfigMap."""
+"""All kinds of faults: SIGKILL, SIGSTOP for a while, deletion of etcd's history, of the Leases of
+controllers, and of a guard with the ConfigMap of the policies, and invalid Rego in that one."""
 
+INSTANT = (COMPACT, DELETE, LOSE)
+"""What is done at once, as a SIGKILL is."""
 SPACING = (4.0, 10.0)
 """The shortest and longest time between the beginnings of two episodes, in seconds. It is shorter
 if the run is too short for all kinds at this pace."""
@@ -80,7 +83,7 @@ def plan(seed: int, seconds: float) -> list[Episode]:
 
 
 def _fault(chance: random.Random, kind: str, spacing: float) -> Fault:
-    instant = kind.startswith("kill") or kind in (COMPACT, DELETE)
+    instant = kind.startswith("kill") or kind in INSTANT
     most = min(LONGEST, spacing * _LASTS)
     pick = None if chance.random() < 1 / 3 else chance.randrange(1_000)
     after = chance.uniform(0, min(1.0, spacing - most))

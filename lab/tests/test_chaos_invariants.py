@@ -47,10 +47,8 @@ def attempt(**changed: Any) -> Attempt:
     return Attempt(**{**values, **changed})
 
 
-def said(main: str, node_pool: str = "", review: str = "") -> str:
-    return (
-        f'299 - "fairlead-chaos main={main} node_pool={node_pool or main} review={review or main}"'
-    )
+def said(main: str, first: str = "", second: str = "") -> str:
+    return f'299 - "fairlead-chaos main={main} first={first or main} second={second or main}"'
 
 
 @pytest.mark.parametrize(
@@ -170,6 +168,20 @@ def test_an_answer_is_of_one_variant_and_of_the_one_in_force(
 ) -> None:
     pushes = [Push("A", 0.0, 1.0, True), Push("B", 8.0, 9.0, True)]
     entire, current = invariants.answers([attempt(warnings=warnings)], pushes)
+    assert (entire.holds, current.holds) == (whole, in_force)
+
+
+@pytest.mark.parametrize(
+    ("contact", "whole", "in_force"),
+    [("B", True, True), ("A", True, False), ("", False, True)],
+)
+def test_a_refusal_is_of_the_variant_that_its_contact_names(
+    contact: str, whole: bool, in_force: bool
+) -> None:
+    pushes = [Push("A", 0.0, 1.0, True), Push("B", 8.0, 9.0, True)]
+    ask = f" (ask fairlead-chaos settings={contact})" if contact else ""
+    refused = attempt(status=403, reason=f"{WEBHOOK}: sets spec.nodeSelector{ask}", warnings=())
+    entire, current = invariants.answers([refused], pushes)
     assert (entire.holds, current.holds) == (whole, in_force)
 
 

@@ -35,5 +35,5 @@ def test_the_same_seed_gives_the_same_schedule_and_another_one_another() -> None
 
 def test_instants_last_no_time_and_the_rest_does() -> None:
     for fault in (fault for episode in schedule.plan(3, 120) for fault in episode.faults):
-        is_instant = fault.kind in (schedule.COMPACT, schedule.DELETE)
+        is_instant = fault.kind in schedule.INSTANT
         assert (fault.lasts == 0) == (is_instant or fault.kind.startswith("kill"))

@@ -208,13 +208,20 @@ def has_its_pool(subject: Subject, decision: Decision) -> bool:
     """Whether the pod has what its pool gives, and has it from Fairlead."""
     if subject.stored is None or not decision.allowed:
         return False
-    placed = admission_reviews.apply(decision.patch, subject.reviews[0]["request"]["object"])
+    spec = subject.reviews[0]["request"]["object"]["spec"]
+    pool_fields = {field: spec[field] for field in earlier_pools.FIELDS if field in spec}
+    patch = [operation for operation in decision.patch if _is_of_pools(operation)]
+    placed = admission_reviews.apply(patch, {"spec": pool_fields})
     return earlier_pools.given(placed["spec"]) == earlier_pools.given(subject.stored)
 
 
 def beside_pools(patch: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The operations of a patch but those of the fields that pools give."""
-    return [operation for operation in patch if not operation["path"].startswith(_GIVEN)]
+    return [operation for operation in patch if not _is_of_pools(operation)]
+
+
+def _is_of_pools(operation: Mapping[str, Any]) -> bool:
+    return bool(operation["path"].startswith(_GIVEN))
 
 
 def _changes(subject: Subject, decided: Sequence[Decision], *, is_current: bool) -> str:

@@ -4,9 +4,9 @@ and `fairlead eval` as a gate."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from fairlead.admission import decisions
@@ -24,25 +24,28 @@ Fewer requests are divided among the processors, but a process gets at least SMA
 SMALLEST = 100
 
 # The data hold every namespace, so the environment names no sidecar for lookups. http.send is
-# mocked, so that no evaluation opens a connection. All answers share one `with`, because each
-# `with` makes OPA evaluate all rules again. An undefined answer leaves its array empty.
+# mocked, so that no evaluation opens a connection. `decided` is a rule of its own: OPA evaluates it
+# once for each review, but the parts of an expression with a `with` each by itself. An undefined
+# answer leaves its array empty.
 _MODULE = """
 package fairlead_decisions
 
-decisions := [decided |
+decisions := [one |
 	some review in data.fairlead_reviews
-	decided := {
-		"answer": [answer | answer := data.system.main],
-		"placement": [placement |
-			not data.exceptions.by_intent["node-pool"]
-			placement := data.node_pool.placement
-		],
-		"excepted": [intent | some intent, _ in data.exceptions.by_intent],
-		"intents": [intents | intents := data.system._decisions],
-	} with input as review
+	one := decided with input as review
 		with opa.runtime as data.fairlead_environment
 		with http.send as {"status_code": 404, "body": {}}
 ]
+
+decided := {
+	"answer": [answer | answer := data.system.main],
+	"placement": [placement |
+		not data.exceptions.by_intent["node-pool"]
+		placement := data.node_pool.placement
+	],
+	"excepted": [intent | some intent, _ in data.exceptions.by_intent],
+	"intents": [intents | intents := data.system._decisions],
+}
 """
 _ENVIRONMENT: dict[str, dict[str, str]] = {"env": {}}
 
@@ -93,14 +96,15 @@ def in_batches(
     """The answers to all questions, in their order. `ask` starts a process of OPA for a part of
     them; it runs in several threads, one for each processor. What it raises ends all.
     """
-    processors = os.cpu_count() or 1
+    processors = cli.processors()
     size = min(BATCH, max(SMALLEST, -(-len(questions) // processors)))
     toolchain.ensure(["opa"], progress)  # once, and not in each thread
     answers: list[Answer] = []
     progress.update(name, "deciding", total=len(questions))
     parts = (questions[start : start + size] for start in range(0, len(questions), size))
-    with ThreadPoolExecutor(processors) as pool:
-        for part in pool.map(ask, parts):
+    with ThreadPoolExecutor(processors) if processors > 1 else nullcontext() as pool:
+        # Within `cli.limits` all runs in this thread, for which these hold.
+        for part in pool.map(ask, parts) if pool else map(ask, parts):
             answers += part
             progress.update(name, "deciding", done=len(answers), total=len(questions))
     return answers

@@ -25,11 +25,13 @@ from fairlead.common import texts
 from fairlead.common.digests import digest
 from fairlead.common.progress import Progress
 from fairlead.deployment import history_log
+from fairlead.deployment.controller import CHECKED
 from fairlead.deployment.names import FINDINGS_LEASE, NAMESPACE
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.regular import Regular
 from fairlead.kube.api_requests import ApiRequests
 from fairlead.kube.clients import Objects
+from fairlead.opa import cli
 from fairlead.operations import deployed_state, drift, finding_reports
 from fairlead.operations.finding_reports import FAIL, WARN, Collected, Finding
 from fairlead.policy import bundles
@@ -49,6 +51,8 @@ _LEASE = {
 }
 PAGE, MOST = 100, 8 * 2**20
 """Objects, and bytes, of one page of a list: the memory of the controller is limited."""
+_WITHIN = 3600.0
+"""Seconds for a pass through the cluster."""
 _NAMESPACES = 100
 """The namespaces that metrics name: those with the most findings."""
 OTHERS = "(others)"
@@ -143,9 +147,10 @@ class Findings(Regular):
             self._remembered if what_decides and context == self._context else {},
         )
         collected = Collected()
-        for subject, answers in judgements.of(inventory.each()):
-            for finding in of_subject(subject, answers, inventory.nodes, settings):
-                collected.add(finding)
+        with cli.limits(seconds=_WITHIN, memory=CHECKED):
+            for subject, answers in judgements.of(inventory.each()):
+                for finding in of_subject(subject, answers, inventory.nodes, settings):
+                    collected.add(finding)
         self._context, self._remembered = context, judgements.used
         return collected
 

@@ -17,12 +17,14 @@ from fairlead.admission.inventory import Subject
 from fairlead.common.progress import Progress
 from fairlead.policy import exceptions
 
-BATCH = 500
-"""The most requests that OPA is asked about at once: a process of it takes some 100 MiB then."""
-_WAITING = 1000
+BATCH = 1000
+"""The most requests that OPA is asked about at once."""
+LARGEST = 2**20
+"""The most characters of these requests: a process of OPA takes some 100 MiB then."""
+_WAITING = 4000
 """The most objects that are kept until there are enough requests for a batch."""
 _CHARACTERS = 8 * 2**20
-"""The most characters of their requests: a user may write a megabyte into each."""
+"""The most characters of all their requests: a user may write a megabyte into each."""
 # The volume with the token of a pod's account, which API servers name anew for each pod.
 _RANDOM = re.compile(r"kube-api-access-[a-z0-9]{5}")
 
@@ -50,20 +52,22 @@ class Judgements:
         """Each object with the answers to its reviews. Raises FairleadError if OPA fails."""
         waiting: list[tuple[Subject, list[bytes]]] = []
         unknown: dict[bytes, Review] = {}
-        characters = 0
+        characters = unknown_characters = 0
         for subject in subjects:
             keys = []
             for review in subject.reviews:
                 text = self._text(review)
                 characters += len(text)
                 keys.append(hashlib.blake2b(text.encode(), digest_size=16).digest())
-                if not self._is_known(keys[-1]):
-                    unknown.setdefault(keys[-1], review)
+                if not self._is_known(keys[-1]) and keys[-1] not in unknown:
+                    unknown[keys[-1]] = review
+                    unknown_characters += len(text)
             waiting.append((subject, keys))
             is_full = len(waiting) >= _WAITING or characters >= _CHARACTERS
-            if not unknown or len(unknown) >= BATCH or is_full:
+            is_batch = len(unknown) >= BATCH or unknown_characters >= LARGEST
+            if not unknown or is_batch or is_full:
                 yield from self._answered(waiting, unknown)
-                waiting, unknown, characters = [], {}, 0
+                waiting, unknown, characters, unknown_characters = [], {}, 0, 0
         yield from self._answered(waiting, unknown)
 
     def _is_known(self, key: bytes) -> bool:

@@ -14,6 +14,9 @@ NAME = "fairlead"
 PINNED = "fairlead.dev/pinned"
 """The annotation of that object with the revision that is in force in place of what the objects
 say."""
+ROTATE = "fairlead.dev/rotate"
+"""The annotation of that object with the request of a rotation: what to rotate, and a word that
+tells one request from another."""
 POLICIES = ("policies", "Policy", "v1")
 """The resource, kind and version of a policy."""
 EXCEPTIONS = ("policyexceptions", "PolicyException", "v1")

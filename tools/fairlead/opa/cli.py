@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any
 
 from fairlead.common import paths
@@ -51,12 +52,15 @@ class _Limits:
 
 
 _LIMITS: ContextVar[_Limits | None] = ContextVar("limits", default=None)
+_AT_ONCE = BoundedSemaphore(2)
+"""The programs with limits that run at once: their memory is that of one container."""
 
 
 @contextmanager
 def limits(*, seconds: float, memory: int) -> Iterator[None]:
     """Has every `opa` of the block end after so many seconds of the block, and use at most so many
-    MiB: not everybody who sends a policy is trusted.
+    MiB: not everybody who sends a policy is trusted. Of all such blocks of this process, at most
+    two `opa` run at once.
     """
     token = _LIMITS.set(_Limits(time.monotonic() + seconds, memory))
     try:
@@ -223,6 +227,11 @@ def environment() -> dict[str, str]:
     }
 
 
+def processors() -> int:
+    """How many `opa` may run at once for one task: one within `limits`."""
+    return 1 if _LIMITS.get() else os.cpu_count() or 1
+
+
 def _dependencies(
     kind: str, modules: Mapping[str, str], queries: Sequence[str], progress: Progress
 ) -> list[list[str]]:
@@ -257,7 +266,17 @@ def run(
     or cannot be started.
     """
     program = toolchain.ensure(["opa"], progress)["opa"]
-    variables, within, limited = environment(), float(_WITHIN), _LIMITS.get()
+    limited = _LIMITS.get()
+    if limited is None:
+        return _run(program, arguments, folder, None)
+    with _AT_ONCE:
+        return _run(program, arguments, folder, limited)
+
+
+def _run(
+    program: Path, arguments: Sequence[str], folder: Path, limited: _Limits | None
+) -> subprocess.CompletedProcess[str]:
+    variables, within = environment(), float(_WITHIN)
     if limited:
         within = max(0.1, limited.end - time.monotonic())
         variables |= {"GOMEMLIMIT": f"{limited.memory * 3 // 4}MiB", "GOMAXPROCS": "1"}

@@ -78,6 +78,8 @@ def deploy(
             result = change_steps.bring(operation, strategy, new, before, Change("deploy", message))
     if policies.settings.certificates.by == "fairlead":
         rotate.if_due(cluster, policies.settings.certificates.renewal, progress=progress)
+    if made and strategy.engine in engine_names.ASKED:
+        object_following.require_in_force(operation.objects, progress)
     for taken in operation.applier.taken:
         progress.warn(
             f"{taken} was there before, and Fairlead had not made it: it is as Fairlead needs it "

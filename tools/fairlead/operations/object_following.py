@@ -3,6 +3,7 @@ brings into force. A command changes the objects there, and waits for the contro
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
-from fairlead.kube.own_kinds import FAIRLEADS, GROUP, NAME, PINNED, POLICIES, VERSION
+from fairlead.kube.own_kinds import FAIRLEADS, GROUP, NAME, PINNED, POLICIES, ROTATE, VERSION
 from fairlead.policy import parameter_rules, policy_objects
 from fairlead.policy.policy_objects import PolicyObjects
 from fairlead.policy.policy_set import PolicySet
@@ -41,6 +42,10 @@ UNPIN = (
 _FAIRLEAD = {"apiVersion": VERSION, "kind": FAIRLEADS[1], "metadata": {"name": NAME}}
 _DEADLINE = 180.0
 """Seconds within which the controller has brought a change into force, or refused it."""
+_BEGUN, _ROTATED = 60.0, 900.0
+"""Seconds within which the controller begins a rotation, and then ends it."""
+RUNNING, DONE, REFUSED, FAILED = "Running", "Done", "Refused", "Failed"
+"""The states of a rotation. One is refused if nobody can do it."""
 
 
 def followed(objects: clients.Objects) -> dict[str, Any] | None:
@@ -118,6 +123,75 @@ def pin(objects: clients.Objects, revision: str, message: str | None, progress: 
     if fairlead["status"].get("revision") != revision:
         objects.merge(_FAIRLEAD, {"metadata": {"annotations": {PINNED: None}}})
         raise FairleadError("\n".join([*_complaints([fairlead]), "nothing is pinned"]))
+
+
+def rotation_due(fairlead: Mapping[str, Any]) -> str | None:
+    """The request of a rotation that nobody has answered; None if there is none."""
+    request = (fairlead["metadata"].get("annotations") or {}).get(ROTATE)
+    rotation = _rotation(fairlead)
+    is_answered = rotation.get("request") == request and rotation.get("state") != RUNNING
+    return None if not request or is_answered else str(request)
+
+
+def rotate(objects: clients.Objects, what: str, progress: Progress) -> dict[str, Any]:
+    """Ask the controller for a rotation (see `rotate.here`), and return its result when it is done.
+    Raises UsageError if it is refused, FairleadError if it fails or no controller begins it: then
+    nothing is asked for any more.
+    """
+    request = f"{what} {secrets.token_hex(4)}"
+    objects.merge(_FAIRLEAD, {"metadata": {"annotations": {ROTATE: request}}})
+
+    def rotation() -> Mapping[str, Any]:
+        fairlead = followed(objects) or {"metadata": {}}
+        answer = _rotation(fairlead)
+        if answer.get("request") == request:
+            return answer
+        if rotation_due(fairlead) == request:
+            return {}
+        message = "somebody else asked for another rotation meanwhile: run it again"
+        return {"state": FAILED, "message": message}
+
+    progress.update(what, "waiting until the controller begins")
+    try:
+        waiting.until(
+            lambda: bool(rotation()),
+            deadline=_BEGUN,
+            what="the controller has begun: `fairlead status` says why not",
+            pause=0.2,
+        )
+    except FairleadError:
+        objects.merge(_FAIRLEAD, {"metadata": {"annotations": {ROTATE: None}}})
+        raise
+    progress.update(what, "the controller rotates it")
+    answer = waiting.until(
+        lambda: (answer := rotation()).get("state") != RUNNING and answer,
+        deadline=_ROTATED,
+        what="the controller has rotated it",
+        pause=0.2,
+    )
+    if answer["state"] != DONE:
+        raise (UsageError if answer["state"] == REFUSED else FairleadError)(answer["message"])
+    progress.finish(what, "rotated")
+    return dict(answer["result"])
+
+
+def _rotation(fairlead: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the status says of the last rotation; empty if there was none."""
+    return (fairlead.get("status") or {}).get("rotation") or {}
+
+
+def require_in_force(objects: clients.Objects, progress: Progress) -> None:
+    """Return when the controller says that the objects are in force. Raises FairleadError with what
+    it says of those that are not.
+    """
+    progress.update("objects", "waiting until the controller says that they are in force")
+
+    def in_force() -> bool:
+        if wrong := [*_complaints(_judged(objects))]:
+            raise FairleadError("\n".join(wrong))
+        return True
+
+    waiting.until(in_force, deadline=_DEADLINE, what="the objects are in force", pause=0.2)
 
 
 def _judged(objects: clients.Objects) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""Replaces a token of OPA or its certificate, its CA included, without one refused request.
+"""Replaces a token of OPA or its certificate, its CA included, without one refused request. Where
+the settings of the cluster are an object, the controller does it.
 
 Each step first widens what is accepted, then changes what is used, and narrows what is accepted
 only when everyone uses the new one. After an interruption both are accepted, and the next rotation
@@ -34,13 +35,15 @@ from fairlead.deployment.names import (
 from fairlead.keeper import renewal_steps, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube import api_requests, clients
+from fairlead.kube import clients
 from fairlead.opa.api import lets_in, opens
-from fairlead.operations import deployed_state
+from fairlead.operations import deployed_state, object_following
 from fairlead.pki import certificates
 from fairlead.policy import bundles
 from fairlead.settings.services import SCOPES, Service
 
+_TOKEN, _RETIRE, _CERTIFICATE = "token", "retire", "cert"
+"""What `here` takes."""
 _ISSUED = "cert-manager.io/certificate-name"
 
 DEADLINE = 180.0
@@ -55,6 +58,61 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     Raises FairleadError if a step is not done in time: both tokens are valid then, and the next
     rotation completes the change.
     """
+    return _rotated(cluster, _TOKEN, progress)
+
+
+def scoped_token(
+    cluster: Cluster, name: str, *, retire: bool = False, progress: Progress
+) -> dict[str, Any]:
+    """Replace the token of the scope `name`. The one before stays valid until the next rotation, as
+    nobody can tell when its callers have the new one; with `retire`, it is refused now instead.
+
+    Returns {scope, digest, previous}: the first 12 digits of the SHA-256 of the token in use and of
+    the one before, None if that is not valid. Raises as `token`, and UsageError if the deployment
+    has no token of the scope.
+    """
+    result = _rotated(cluster, f"{_RETIRE if retire else _TOKEN}/{name}", progress)
+    return {"scope": name, "digest": result["digest"], "previous": result.get("previous")}
+
+
+def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
+    """Replace OPA's certificate and its CA. Returns {notAfter} (RFC 3339).
+
+    Waits while the cluster itself renews it. Raises UsageError if something else renews it (see
+    `kept_by`), FairleadError if a step is not done in time: both are trusted then, and the next
+    rotation completes the change.
+    """
+    return _rotated(cluster, _CERTIFICATE, progress)
+
+
+def _rotated(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
+    """Have the controller rotate it, where it follows objects. Beside a sidecar that reads
+    credentials only at its start, pods have to be replaced, which the controller cannot do.
+    """
+    objects = cluster.objects()
+    if cluster.sidecar.rereads and object_following.followed(objects) is not None:
+        return object_following.rotate(objects, what, progress)
+    return here(cluster, what, progress=progress)
+
+
+def here(cluster: Cluster, what: str, *, progress: Progress) -> dict[str, Any]:
+    """Rotate `what` in this process: `token` or `cert`, or `token/SCOPE` or `retire/SCOPE`. Returns
+    and raises what `token`, `certificate` and `scoped_token` do, and UsageError for another text.
+    """
+    action, _, scope = what.partition("/")
+    if what == _TOKEN:
+        return _token(cluster, progress)
+    if what == _CERTIFICATE:
+        return _certificate(cluster, progress)
+    if action in (_TOKEN, _RETIRE) and scope in SCOPES:
+        return _scoped_token(cluster, scope, action == _RETIRE, progress)
+    raise UsageError(
+        f"{what!r} cannot be rotated: there are {_TOKEN}, {_CERTIFICATE}, {_TOKEN}/SCOPE and "
+        f"{_RETIRE}/SCOPE, with one of the scopes {', '.join(SCOPES)}"
+    )
+
+
+def _token(cluster: Cluster, progress: Progress) -> dict[str, Any]:
     _require_opa(cluster)
     with alone(cluster):
         objects, credentials = _deployed(cluster)
@@ -78,16 +136,7 @@ def token(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     return {"digest": digest(new.encode())}
 
 
-def scoped_token(
-    cluster: Cluster, name: str, *, retire: bool = False, progress: Progress
-) -> dict[str, Any]:
-    """Replace the token of the scope `name`. The one before stays valid until the next rotation, as
-    nobody can tell when its callers have the new one; with `retire`, it is refused now instead.
-
-    Returns {scope, digest, previous}: the first 12 digits of the SHA-256 of the token in use and of
-    the one before, None if that is not valid. Raises as `token`, and UsageError if the deployment
-    has no token of the scope.
-    """
+def _scoped_token(cluster: Cluster, name: str, retire: bool, progress: Progress) -> dict[str, Any]:
     _require_opa(cluster)
     scope = SCOPES[name]
     with alone(cluster):
@@ -113,8 +162,9 @@ def scoped_token(
         secret = {key: token.encode() for key, token in scoped_data(after).items()}
         _apply_secret(objects, scoped_secret(name), secret)
     progress.finish("token", "retired" if retire else "rotated")
-    digests = [digest(token.encode()) for token in after]
-    return {"scope": name, "digest": digests[0], "previous": next(iter(digests[1:]), None)}
+    return dict(
+        zip(("digest", "previous"), (digest(token.encode()) for token in after), strict=False)
+    )
 
 
 def _require_opa(cluster: Cluster) -> None:
@@ -125,13 +175,7 @@ def _require_opa(cluster: Cluster) -> None:
         )
 
 
-def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
-    """Replace OPA's certificate and its CA. Returns {notAfter} (RFC 3339).
-
-    Waits while the cluster itself renews it. Raises UsageError if something else renews it (see
-    `kept_by`), FairleadError if a step is not done in time: both are trusted then, and the next
-    rotation completes the change.
-    """
+def _certificate(cluster: Cluster, progress: Progress) -> dict[str, Any]:
     with alone(cluster) as deployed:
         secret = deployed.secret()
         if secret is None or secret.tls is None:
@@ -207,7 +251,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody
     else changes the objects for minutes.
     """
-    api = clients.Objects(cluster.kubeconfig, timeout=api_requests.BRIEF)
+    api = cluster.objects().brief()
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
     with lease.held(forbidden=forbidden) as leading:
         yield Deployed(api, manager=clients.FIELD_MANAGER, check=lease.check, alone=leading)
