@@ -28,7 +28,7 @@ OWN_CLUSTER = (
 @pytest.mark.embedded(OWN_CLUSTER)
 def test_whatever_breaks_every_invariant_holds() -> None:
     result = run(
-        Options(seconds=24, seed=1, clients=4, name=f"chaos-{os.getpid()}", late=LATE),
+        Options(seconds=60, seed=1, clients=4, name=f"chaos-{os.getpid()}", late=LATE),
         progress=Progress(),
     )
     assert result["could not"] == []

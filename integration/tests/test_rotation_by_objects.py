@@ -161,7 +161,7 @@ def test_without_a_controller_nothing_is_asked_for_any_more(
 ) -> None:
     (controller,) = cluster.controllers()
     before = credentials(objects)
-    monkeypatch.setattr(object_following, "_BEGUN", 1.0)
+    monkeypatch.setattr(object_following, "_DEADLINE", 1.0)
     with contextlib.ExitStack() as stack:
         stack.enter_context(unprobed(controller.url))
         with contextlib.ExitStack() as leases:

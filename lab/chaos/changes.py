@@ -35,26 +35,43 @@ _WEBHOOKS = (
     ("MutatingWebhookConfiguration", WEBHOOKS),
     ("ValidatingWebhookConfiguration", WEBHOOKS),
 )
-_POLICY = "chaos"
+POLICY = "chaos"
+"""The name of the policy of each variant."""
 _MAIN = """# METADATA
 # title: Chaos
 # description: Every pod gets a warning that names the variant of these modules.
 package chaos
 
-decision := {{"deny": set(), "patch": [], "warn": {{marker}}}}
+import data.review
 
-marker := sprintf("fairlead-chaos main={tag} first=%s second=%s", [
+decision := {{"deny": set(), "patch": [], "warn": warn}}
+
+warn contains sprintf("fairlead-chaos main={tag} first=%s second=%s", [
 	data.chaos.first.variant,
 	data.chaos.second.variant,
-])
+]) if {{
+	review.kind == ["", "Pod"]
+}}
 """
 _TEST = """package chaos_test
 
 import data.chaos
 
-test_chaos if endswith(chaos.marker, "main={tag} first={tag} second={tag}")
+test_chaos if [chaos.first.variant, chaos.second.variant] == ["{tag}", "{tag}"]
 """
 _INTENT = "requests:\n  - kinds: [v1/Pod]\n    operations: [CREATE]\n"
+_CASE = """- name: every pod gets a warning
+  intent: chaos
+  namespace: {{name: payments, labels: {{agentpool: pool1}}}}
+  request:
+    operation: CREATE
+    object:
+      apiVersion: v1
+      kind: Pod
+      metadata: {{name: web}}
+      spec: {{containers: [{{name: c, image: nginx}}]}}
+  expect: {{allowed: true, warnings: ["fairlead-chaos main={tag} first={tag} second={tag}"]}}
+"""
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -208,7 +225,7 @@ def variants(settings: Settings, folder: Path) -> dict[str, Settings]:
                 **settings.model_dump(by_alias=True, exclude_unset=True),
                 "contact": f"fairlead-chaos settings={tag}",
                 "policies": [str(_policy(folder / tag, tag))],
-                "intents": {_POLICY: {"namespaces": mapped}},
+                "intents": {POLICY: {"namespaces": mapped}},
             }
         )
         for tag in TAGS
@@ -216,17 +233,18 @@ def variants(settings: Settings, folder: Path) -> dict[str, Settings]:
 
 
 def _policy(folder: Path, tag: str) -> Path:
-    at = folder / _POLICY
-    at.mkdir(parents=True)
-    modules = {
-        _POLICY: _MAIN.format(tag=tag),
-        "first": f'package {_POLICY}.first\n\nvariant := "{tag}"\n',
-        "second": f'package {_POLICY}.second\n\nvariant := "{tag}"\n',
-        f"{_POLICY}_test": _TEST.format(tag=tag),
+    at = folder / POLICY
+    (at / "cases").mkdir(parents=True)
+    texts = {
+        f"{POLICY}.rego": _MAIN.format(tag=tag),
+        "first.rego": f'package {POLICY}.first\n\nvariant := "{tag}"\n',
+        "second.rego": f'package {POLICY}.second\n\nvariant := "{tag}"\n',
+        "chaos_test.rego": _TEST.format(tag=tag),
+        "intent.yaml": _INTENT,
+        "cases/chaos.yaml": _CASE.format(tag=tag),
     }
-    for name, text in modules.items():
-        (at / f"{name}.rego").write_text(text)
-    (at / "intent.yaml").write_text(_INTENT)
+    for name, text in texts.items():
+        (at / name).write_text(text)
     return folder
 
 

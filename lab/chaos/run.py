@@ -19,6 +19,7 @@ from fairlead.common import waiting
 from fairlead.common.errors import FairleadError
 from fairlead.common.progress import Progress
 from fairlead.deployment import sidecars
+from fairlead.kube.own_kinds import FAIRLEADS, NAME, POLICIES, VERSION
 from fairlead.operations import up
 from fairlead.policy import policy_objects
 from fairlead.policy.policy_set import PolicySet
@@ -26,7 +27,7 @@ from fairlead.settings.access import Access
 from fairlead.settings.images import overridden
 from fairlead.settings.models import Images, Pool, Settings, Toleration
 from lab.chaos import access, invariants, load, report, schedule
-from lab.chaos.changes import Changes, variants
+from lab.chaos.changes import POLICY, Changes, variants
 from lab.chaos.embedded_faults import EmbeddedFaults
 from lab.chaos.faults import Faults
 from lab.chaos.invariants import Verdict
@@ -78,9 +79,8 @@ def run(options: Options, *, progress: Progress) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory(prefix="fairlead-") as folder,
         _clusters(options, progress) as (cluster, faults, settings),
+        _followed(cluster, settings),
     ):
-        # From now on the controller brings what is pushed, and what is deleted, into force.
-        cluster.objects().apply(policy_objects.of_policy_set(PolicySet.load(settings))[0])
         changes = Changes(cluster, variants(settings, Path(folder)))
         if not changes.push("A"):
             raise FairleadError(f"the policies cannot be pushed: {changes.made[-1].error}")
@@ -127,6 +127,22 @@ def _clusters(options: Options, progress: Progress) -> Iterator[tuple[Cluster, F
         kind.stop()
         if not existed:
             kind.delete()
+
+
+@contextmanager
+def _followed(cluster: Cluster, settings: Settings) -> Iterator[None]:
+    """Have the controller bring into force what is pushed, and put back what is deleted, during the
+    block.
+    """
+    objects = cluster.objects()
+    fairlead, *_ = policy_objects.of_policy_set(PolicySet.load(settings))
+    objects.apply(fairlead)
+    try:
+        yield
+    finally:
+        with suppress(FairleadError):
+            for kind, name in ((FAIRLEADS[1], NAME), (POLICIES[1], POLICY)):
+                objects.delete(VERSION, kind, name)
 
 
 def _inject(

@@ -70,9 +70,10 @@ def command(
     """Break a cluster at random under load, and check that no pod is misplaced and that no access
     outlasts its window.
 
-    The run kills and stops OPA, its sidecar, the controller of access and the API server, compacts
-    etcd, and breaks the policies' ConfigMap. Meanwhile clients create pods and namespaces, access
-    is granted and revoked, and policies, token and certificate are replaced. Ctrl-C ends the run
+    The run kills and stops OPA, its sidecar, the controller and the API server, compacts
+    etcd, breaks the policies' ConfigMap, and deletes it, a guard, and the Leases by which
+    controllers take turns. Meanwhile clients create pods and namespaces, access is granted and
+    revoked, and policies, token and certificate are replaced, by objects. Ctrl-C ends the run
     early. A KIND cluster that existed before keeps the run's settings and policies: run `fairlead
     deploy` afterwards.
     """

@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 
 RESYNC = 30.0
 """Seconds after which the objects are read again though nothing said that they changed."""
-AGAIN, _LONGEST = 5.0, 300.0
-"""The shortest and longest pause before a change is tried again that failed, or that another
-replica is at, in seconds. The pause doubles each time."""
+AGAIN, _LONGEST = 5.0, 60.0
+"""The pause before another look while another replica is at work, in seconds, and the longest
+before a change is tried again that failed: it doubles each time."""
 DECISIONS = 20.0
 """Seconds that pass at the least between two writes of what was decided: an API server cannot take
 one for each decision."""
@@ -98,6 +98,7 @@ class Lifecycle:
         self._objects = clients.Objects(kubeconfig, field_manager=CONTROLLER)
         self._lease = Lease(self._objects, replica, name=LIFECYCLE_LEASE, restored=True)
         self._changed = Event()
+        self._failures = 0
         self._settled: tuple[Any, ...] | None = None
         self._trouble: str | None = None
         self._last_message = ""
@@ -106,13 +107,13 @@ class Lifecycle:
     def run(self, stop: Event) -> None:
         """Follow the objects until `stop` is set."""
         watch = objects_watch.start(self._kubeconfig, self._changed.set, stop)
-        failures = 0
         while not stop.is_set():
             self._changed.clear()
             try:
                 done = self.look()
-                failures, self._trouble = 0 if done else failures + 1, None
-                pause = RESYNC if done else min(AGAIN * 2 ** min(failures - 1, 10), _LONGEST)
+                self._failures, self._trouble = 0 if done else self._failures, None
+                again = min(AGAIN * 2 ** max(0, min(self._failures - 1, 10)), _LONGEST)
+                pause = RESYNC if done else again
             except Exception as error:
                 if str(error) != self._trouble:
                     log.warning("the objects %s and %s: %s", FAIRLEAD, POLICY, error)
@@ -159,6 +160,7 @@ class Lifecycle:
                 outcome = self._brought(state.fairlead, state.policies)
             self._tell(state, state.fairlead, outcome)
         if not outcome.is_final:
+            self._failures += 1
             return False
         # A mistake stays one until an object changes.
         self._settled = replace(state, deployed=self._deployed()).key

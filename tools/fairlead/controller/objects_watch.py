@@ -20,6 +20,9 @@ _CREDENTIALS = timedelta(minutes=10)
 _SERVER_TIMEOUT = 300
 """Seconds after which a watch is begun anew. An API server may be gone without a word."""
 
+_BACKOFFS = (1.0, 1.0, 2.0, 3.0, 5.0)
+"""Seconds between attempts while an API server fails. Then the watch ends, and is started again."""
+
 
 def start(kubeconfig: Path | None, changed: Callable[[], None], stop: Event) -> Thread:
     """Call `changed` whenever one of the objects appears, changes or goes, until `stop` is set, in
@@ -46,6 +49,7 @@ def _run(kubeconfig: Path | None, changed: Callable[[], None], stop: Event) -> N
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.watching.server_timeout = _SERVER_TIMEOUT
+    settings.networking.error_backoffs = _BACKOFFS
     logging.getLogger("kopf").setLevel(logging.WARNING)
     asyncio.run(
         kopf.operator(

@@ -41,9 +41,10 @@ UNPIN = (
 """How a pinned revision ends."""
 _FAIRLEAD = {"apiVersion": VERSION, "kind": FAIRLEADS[1], "metadata": {"name": NAME}}
 _DEADLINE = 180.0
-"""Seconds within which the controller has brought a change into force, or refused it."""
-_BEGUN, _ROTATED = 60.0, 900.0
-"""Seconds within which the controller begins a rotation, and then ends it."""
+"""Seconds within which the controller has brought a change into force, or refused it, and within
+which it begins a rotation."""
+_ROTATED = 900.0
+"""Seconds within which it ends the rotation."""
 RUNNING, DONE, REFUSED, FAILED = "Running", "Done", "Refused", "Failed"
 """The states of a rotation. One is refused if nobody can do it."""
 
@@ -155,7 +156,7 @@ def rotate(objects: clients.Objects, what: str, progress: Progress) -> dict[str,
     try:
         waiting.until(
             lambda: bool(rotation()),
-            deadline=_BEGUN,
+            deadline=_DEADLINE,
             what="the controller has begun: `fairlead status` says why not",
             pause=0.2,
         )

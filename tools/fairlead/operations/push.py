@@ -94,9 +94,11 @@ def by_controller(
     `push`.
     """
     with _begun(cluster, progress) as operation:
+        is_first = not history_log.read(operation.objects)
+        if operation.config_map is None and not is_first:
+            raise FairleadError(f"the ConfigMap {POLICIES} is missing, and has to be back first")
         with nothing_pushed():
             workspace.require_sound(policies, progress)
-            is_first = not history_log.read(operation.objects)
         if not is_first:
             return _carried_out(operation, policies, message, applied=True)
         strategy = strategies.first(operation)

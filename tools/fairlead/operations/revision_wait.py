@@ -127,7 +127,9 @@ class _Wait:
         return _Ended(RevisionRejected(f"{self.server} rejects revision {self.revision}: {reason}"))
 
     def _look(self) -> list[Served] | None:
-        config_map = self._objects.get("v1", "ConfigMap", POLICIES, NAMESPACE) or {}
+        config_map = self._objects.get("v1", "ConfigMap", POLICIES, NAMESPACE)
+        if config_map is None:  # nothing puts it back while a change is at work
+            raise _Ended(FairleadError(f"somebody deleted the ConfigMap {POLICIES} meanwhile"))
         opas = self._cluster.opas()
         if self._cluster.sidecar.engine == PYTHON_ENGINE:
             return self._in_force(opas)

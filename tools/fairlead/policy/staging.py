@@ -45,7 +45,9 @@ def stage(bundle: Bundle, progress: Progress) -> Bundle:
     require_free_packages(bundle.modules, bundle.sources, progress)
     packages = {key: _package(key, text) for key, text in bundle.modules.items()}
     inner = {path for path in packages.values() if path.split(".")[0] not in _ENTRIES}
-    moved = cli.move(bundle.modules, {path: f"r_{_UNNAMED}.{path}" for path in inner}, progress)
+    # With a package go those below it, and OPA refuses to move these by themselves.
+    outer = {path for path in inner if not any(path.startswith(f"{other}.") for other in inner)}
+    moved = cli.move(bundle.modules, {path: f"r_{_UNNAMED}.{path}" for path in outer}, progress)
     joined = {
         **{key: text for key, text in moved.items() if packages[key] not in inner},
         **joining.join({key: text for key, text in moved.items() if packages[key] in inner}),

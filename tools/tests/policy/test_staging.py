@@ -95,3 +95,15 @@ def test_the_modules_of_a_package_are_one() -> None:
     staged = staging.stage(PolicySet.load(Settings()).bundle, QUIET)
     (key,) = [key for key in staged.modules if ".node_pool." in key]
     assert key == f"{staged.revision}.node_pool.node_pool.rego"
+
+
+def test_packages_below_another_one_go_with_it(policies: Path) -> None:
+    (policies / "sample.rego").write_text("package sample\n\nx := data.sample.first.variant\n")
+    (policies / "first.rego").write_text('package sample.first\n\nvariant := "A"\n')
+    bundle = staging.stage(PolicySet.load(Settings(), policies).bundle, QUIET)
+    texts = {text for text in bundle.modules.values() if ".sample" in text}
+    prefix = f"r_{bundle.revision}.sample"
+    assert texts == {
+        f"package {prefix}\n\nx := data.{prefix}.first.variant\n",
+        f'package {prefix}.first\n\nvariant := "A"\n',
+    }
