@@ -10,6 +10,10 @@ from pathlib import Path
 
 from waits import until
 
+from fairlead.clusters.embedded.cluster import EmbeddedCluster
+from fairlead.deployment.names import CERTIFICATE_LEASE, LIFECYCLE_LEASE
+from fairlead.keeper.lease import Lease
+
 
 def suspend(pid: int | None) -> None:
     """Stop a process, and wait until each of its threads has stopped.
@@ -52,6 +56,19 @@ def unprobed(url: str) -> Iterator[None]:
         if b"embedded.probe" in line and url.encode() in line
     ]
     with suspended(probe):
+        yield
+
+
+@contextlib.contextmanager
+def without_controller(cluster: EmbeddedCluster) -> Iterator[None]:
+    """Suspend the controller during the block, while it holds no Lease."""
+    (controller,) = cluster.controllers()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(unprobed(controller.url))
+        with contextlib.ExitStack() as leases:
+            for name in (LIFECYCLE_LEASE, CERTIFICATE_LEASE):
+                leases.enter_context(Lease(cluster.objects(), "somebody", name=name).held())
+            stack.enter_context(suspended(controller.pid))
         yield
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from applied import fairlead_manifest, until_settings_are_in_force
-from suspension import suspended, unprobed
+from suspension import suspended, unprobed, without_controller
 from waits import until
 
 from fairlead.clusters import webhook_connections
@@ -67,15 +67,9 @@ def fairlead(cluster: EmbeddedCluster, objects: clients.Objects) -> Iterator[Non
 
 
 @pytest.fixture
-def restoring(cluster: EmbeddedCluster, objects: clients.Objects) -> Iterator[Restoring]:
+def restoring(cluster: EmbeddedCluster) -> Iterator[Restoring]:
     """What the controller does, which itself is suspended while it holds no Lease."""
-    (controller,) = cluster.controllers()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(unprobed(controller.url))
-        with contextlib.ExitStack() as leases:
-            for name in (LIFECYCLE_LEASE, CERTIFICATE_LEASE):
-                leases.enter_context(Lease(objects, "somebody", name=name).held())
-            stack.enter_context(suspended(controller.pid))
+    with without_controller(cluster):
         yield Restoring(cluster.kubeconfig, lambda: cluster, replica="test")
 
 

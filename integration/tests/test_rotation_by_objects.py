@@ -3,7 +3,6 @@ for."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from applied import fairlead_manifest, until_settings_are_in_force
-from suspension import suspended, unprobed
+from suspension import without_controller
 from waits import until
 
 from fairlead.clusters.embedded.cluster import EmbeddedCluster
@@ -20,8 +19,7 @@ from fairlead.common.digests import digest
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
 from fairlead.deployment.credentials import Credentials
-from fairlead.deployment.names import CERTIFICATE_LEASE, LIFECYCLE_LEASE, NAMESPACE
-from fairlead.keeper.lease import Lease
+from fairlead.deployment.names import NAMESPACE
 from fairlead.kube import clients
 from fairlead.kube.errors import Refused
 from fairlead.kube.own_kinds import NAME, ROTATE, VERSION
@@ -159,17 +157,11 @@ def test_a_rotation_goes_on_if_the_controller_is_killed(
 def test_without_a_controller_nothing_is_asked_for_any_more(
     cluster: EmbeddedCluster, objects: clients.Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (controller,) = cluster.controllers()
     before = credentials(objects)
     monkeypatch.setattr(object_following, "_DEADLINE", 1.0)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(unprobed(controller.url))
-        with contextlib.ExitStack() as leases:
-            for name in (LIFECYCLE_LEASE, CERTIFICATE_LEASE):
-                leases.enter_context(Lease(objects, "somebody", name=name).held())
-            stack.enter_context(suspended(controller.pid))
-        with pytest.raises(FairleadError, match="the controller has begun: `fairlead status` says"):
-            rotate.token(cluster, progress=QUIET)
+    late = "the controller has begun: `fairlead status` says"
+    with without_controller(cluster), pytest.raises(FairleadError, match=late):
+        rotate.token(cluster, progress=QUIET)
     live = objects.get(VERSION, "Fairlead", NAME)
     assert live
     assert ROTATE not in (live["metadata"].get("annotations") or {})
