@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from fairlead.clusters.base import Cluster
 from fairlead.common import waiting
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Progress
@@ -134,12 +136,13 @@ def rotation_due(fairlead: Mapping[str, Any]) -> str | None:
     return None if not request or is_answered else str(request)
 
 
-def rotate(objects: clients.Objects, what: str, progress: Progress) -> dict[str, Any]:
+def rotate(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
     """Ask the controller for a rotation (see `rotate.here`), and return its result when it is done.
-    Raises UsageError if it is refused, FairleadError if it fails or no controller begins it: then
-    nothing is asked for any more.
+    Meanwhile kubelets are made to mount what changes at once: by themselves, they take a minute for
+    each step, and the controller may change no pods. Raises UsageError if it is refused,
+    FairleadError if it fails or no controller begins it: then nothing is asked for any more.
     """
-    request = f"{what} {secrets.token_hex(4)}"
+    objects, request = cluster.objects(), f"{what} {secrets.token_hex(4)}"
     objects.merge(_FAIRLEAD, {"metadata": {"annotations": {ROTATE: request}}})
 
     def rotation() -> Mapping[str, Any]:
@@ -164,11 +167,17 @@ def rotate(objects: clients.Objects, what: str, progress: Progress) -> dict[str,
         objects.merge(_FAIRLEAD, {"metadata": {"annotations": {ROTATE: None}}})
         raise
     progress.update(what, "the controller rotates it")
+
+    def ended() -> Mapping[str, Any] | None:
+        answer = rotation()
+        if answer.get("state") != RUNNING:
+            return answer
+        with suppress(FairleadError):  # whoever may not change pods waits longer
+            cluster.refresh({})
+        return None
+
     answer = waiting.until(
-        lambda: (answer := rotation()).get("state") != RUNNING and answer,
-        deadline=_ROTATED,
-        what="the controller has rotated it",
-        pause=0.2,
+        ended, deadline=_ROTATED, what="the controller has rotated it", pause=0.5
     )
     if answer["state"] != DONE:
         raise (UsageError if answer["state"] == REFUSED else FairleadError)(answer["message"])

@@ -89,9 +89,8 @@ def _rotated(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
     """Have the controller rotate it, where it follows objects. Beside a sidecar that reads
     credentials only at its start, pods have to be replaced, which the controller cannot do.
     """
-    objects = cluster.objects()
-    if cluster.sidecar.rereads and object_following.followed(objects) is not None:
-        return object_following.rotate(objects, what, progress)
+    if cluster.sidecar.rereads and object_following.followed(cluster.objects()) is not None:
+        return object_following.rotate(cluster, what, progress)
     return here(cluster, what, progress=progress)
 
 
