@@ -186,7 +186,8 @@ def test_a_token_that_was_rotated_meanwhile_stays_away(
     cluster: EmbeddedCluster, objects: clients.Objects, restoring: Restoring
 ) -> None:
     restoring.look()
-    rotate.here(cluster, "token", progress=QUIET)
+    with rotate.alone(cluster) as deployed:
+        rotate.here(cluster, deployed, "token", progress=QUIET)
     key = "v1", "Secret", TOKEN_SECRET, NAMESPACE
     rotated = objects.get(*key)
     assert rotated

@@ -18,7 +18,7 @@ from typing import Any
 
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Logged
-from fairlead.controller import decided, objects_watch, reports, rotations, statuses
+from fairlead.controller import decided, objects_watch, reports, statuses
 from fairlead.controller.inside import InsideCluster
 from fairlead.controller.statuses import Outcome
 from fairlead.deployment.controller import CHECKED
@@ -141,8 +141,6 @@ class Lifecycle:
         state = self._read()
         if state.fairlead is None:
             return True
-        if object_following.rotation_due(state.fairlead) and not self._rotated():
-            return False
         if state.key == self._settled:
             self._tell_decisions(state)
             return True
@@ -165,16 +163,6 @@ class Lifecycle:
         # A mistake stays one until an object changes.
         self._settled = replace(state, deployed=self._deployed()).key
         return True
-
-    def _rotated(self) -> bool:
-        """Rotate what somebody asks for. Returns False if another replica is at work. Raises
-        ApiServerError.
-        """
-        with self._lease.attempt() as leading:
-            fairlead = object_following.followed(self._objects) if leading else None
-            if fairlead:
-                rotations.carry_out(self._objects, self._inside(), fairlead)
-            return leading
 
     def _read(self) -> _State:
         fairlead = self._objects.get(VERSION, FAIRLEAD, NAME)

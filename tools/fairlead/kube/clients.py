@@ -22,7 +22,7 @@ from tenacity import (
 
 from fairlead.common.errors import UsageError
 from fairlead.kube import api_paths, configurations, discovery, kubeconfig_copies
-from fairlead.kube.api_requests import APPLY, BRIEF, MERGE, TIMEOUT, ApiRequests, Timeout
+from fairlead.kube.api_requests import APPLY, MERGE, TIMEOUT, ApiRequests, Timeout
 from fairlead.kube.discovery import Kind
 from fairlead.kube.errors import ApiServerError, NotServed, Refused, Unreachable
 from fairlead.kube.stored_fields import FIELD_MANAGER as FIELD_MANAGER
@@ -90,12 +90,6 @@ class Objects(ApiRequests):
         super().__init__(kubeconfig, user=user, timeout=timeout, page=page, most=most)
         self._field_manager = field_manager
         self._served: dict[tuple[str, str], Kind] = {}
-
-    def brief(self) -> Objects:
-        """The same objects, with the timeout BRIEF. Raises UsageError."""
-        return Objects(
-            self._kubeconfig, field_manager=self._field_manager, user=self._user, timeout=BRIEF
-        )
 
     @patiently
     def kinds(self) -> list[Kind]:

@@ -146,7 +146,9 @@ def rotate(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
     objects.merge(_FAIRLEAD, {"metadata": {"annotations": {ROTATE: request}}})
 
     def rotation() -> Mapping[str, Any]:
-        fairlead = followed(objects) or {"metadata": {}}
+        fairlead = followed(objects)
+        if fairlead is None:
+            raise FairleadError(f"{FAIRLEADS[1]} {NAME} cannot be read")
         answer = _rotation(fairlead)
         if answer.get("request") == request:
             return answer

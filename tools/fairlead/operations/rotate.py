@@ -35,7 +35,7 @@ from fairlead.deployment.names import (
 from fairlead.keeper import renewal_steps, servers
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.trust import Deployed
-from fairlead.kube import clients
+from fairlead.kube import api_requests, clients
 from fairlead.opa.api import lets_in, opens
 from fairlead.operations import deployed_state, object_following
 from fairlead.pki import certificates
@@ -91,18 +91,20 @@ def _rotated(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
     """
     if cluster.sidecar.rereads and object_following.followed(cluster.objects()) is not None:
         return object_following.rotate(cluster, what, progress)
-    return here(cluster, what, progress=progress)
+    with alone(cluster) as deployed:
+        return here(cluster, deployed, what, progress=progress)
 
 
-def here(cluster: Cluster, what: str, *, progress: Progress) -> dict[str, Any]:
-    """Rotate `what` in this process: `token` or `cert`, or `token/SCOPE` or `retire/SCOPE`. Returns
-    and raises what `token`, `certificate` and `scoped_token` do, and UsageError for another text.
+def here(cluster: Cluster, deployed: Deployed, what: str, *, progress: Progress) -> dict[str, Any]:
+    """Rotate `what` in this process: `token` or `cert`, or `token/SCOPE` or `retire/SCOPE`. Nobody
+    else may change the objects of the certificate (`deployed`) meanwhile. Returns and raises what
+    `token`, `certificate` and `scoped_token` do, and UsageError for another text.
     """
     action, _, scope = what.partition("/")
     if what == _TOKEN:
         return _token(cluster, progress)
     if what == _CERTIFICATE:
-        return _certificate(cluster, progress)
+        return _certificate(cluster, deployed, progress)
     if action in (_TOKEN, _RETIRE) and scope in SCOPES:
         return _scoped_token(cluster, scope, action == _RETIRE, progress)
     raise UsageError(
@@ -113,24 +115,21 @@ def here(cluster: Cluster, what: str, *, progress: Progress) -> dict[str, Any]:
 
 def _token(cluster: Cluster, progress: Progress) -> dict[str, Any]:
     _require_opa(cluster)
-    with alone(cluster):
-        objects, credentials = _deployed(cluster)
-        old, new = credentials.token, fresh_token()
+    objects, credentials = _deployed(cluster)
+    old, new = credentials.token, fresh_token()
 
-        def publish(token_: str, accepted: list[str]) -> None:
-            _publish_tokens(cluster, objects, token_, accepted, credentials.scoped)
+    def publish(token_: str, accepted: list[str]) -> None:
+        _publish_tokens(cluster, objects, token_, accepted, credentials.scoped)
 
-        progress.update("token", "making OPA accept a new one")
-        publish(old, [old, new])
-        _every(cluster.opas(), lambda opa: _accepts(opa, new), "every OPA accepts the new token")
-        progress.update("token", "handing it to the sidecars")
-        publish(new, [old, new])
-        _sidecars(cluster, "token", digest(new.encode()))
-        progress.update("token", "making OPA refuse the old one")
-        publish(new, [new])
-        _every(
-            cluster.opas(), lambda opa: not _accepts(opa, old), "every OPA refuses the old token"
-        )
+    progress.update("token", "making OPA accept a new one")
+    publish(old, [old, new])
+    _every(cluster.opas(), lambda opa: _accepts(opa, new), "every OPA accepts the new token")
+    progress.update("token", "handing it to the sidecars")
+    publish(new, [old, new])
+    _sidecars(cluster, "token", digest(new.encode()))
+    progress.update("token", "making OPA refuse the old one")
+    publish(new, [new])
+    _every(cluster.opas(), lambda opa: not _accepts(opa, old), "every OPA refuses the old token")
     progress.finish("token", "rotated")
     return {"digest": digest(new.encode())}
 
@@ -138,28 +137,27 @@ def _token(cluster: Cluster, progress: Progress) -> dict[str, Any]:
 def _scoped_token(cluster: Cluster, name: str, retire: bool, progress: Progress) -> dict[str, Any]:
     _require_opa(cluster)
     scope = SCOPES[name]
-    with alone(cluster):
-        objects, before = _deployed(cluster)
-        if name not in before.scoped:
-            raise UsageError(
-                f"cluster {cluster.name} has no token of the scope {name}: set `{name}: true` in "
-                "fairlead.yaml, and run `fairlead deploy`"
-            )
-        valid = before.scoped[name]
-        after = valid[:1] if retire else before.renewing([name]).scoped[name]
-        refused = valid[1:]
+    objects, before = _deployed(cluster)
+    if name not in before.scoped:
+        raise UsageError(
+            f"cluster {cluster.name} has no token of the scope {name}: set `{name}: true` in "
+            "fairlead.yaml, and run `fairlead deploy`"
+        )
+    valid = before.scoped[name]
+    after = valid[:1] if retire else before.renewing([name]).scoped[name]
+    refused = valid[1:]
 
-        def agrees(opa: OpaServer) -> bool:
-            return all(_opens(opa, scope, token) for token in after) and not any(
-                _opens(opa, scope, token) for token in refused
-            )
+    def agrees(opa: OpaServer) -> bool:
+        return all(_opens(opa, scope, token) for token in after) and not any(
+            _opens(opa, scope, token) for token in refused
+        )
 
-        progress.update("token", "making OPA accept the valid ones")
-        scoped = {**before.scoped, name: after}
-        _publish_tokens(cluster, objects, before.token, [before.token], scoped)
-        _every(cluster.opas(), agrees, f"every OPA knows the tokens of the scope {name}")
-        secret = {key: token.encode() for key, token in scoped_data(after).items()}
-        _apply_secret(objects, scoped_secret(name), secret)
+    progress.update("token", "making OPA accept the valid ones")
+    scoped = {**before.scoped, name: after}
+    _publish_tokens(cluster, objects, before.token, [before.token], scoped)
+    _every(cluster.opas(), agrees, f"every OPA knows the tokens of the scope {name}")
+    secret = {key: token.encode() for key, token in scoped_data(after).items()}
+    _apply_secret(objects, scoped_secret(name), secret)
     progress.finish("token", "retired" if retire else "rotated")
     return dict(
         zip(("digest", "previous"), (digest(token.encode()) for token in after), strict=False)
@@ -174,26 +172,25 @@ def _require_opa(cluster: Cluster) -> None:
         )
 
 
-def _certificate(cluster: Cluster, progress: Progress) -> dict[str, Any]:
-    with alone(cluster) as deployed:
-        secret = deployed.secret()
-        if secret is None or secret.tls is None:
-            raise UsageError(
-                f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`"
-            )
-        if deployed_state.certificates(cluster.objects()).by == "cert-manager":
-            raise UsageError(
-                f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {TLS_SECRET}` "
-                "has it do so now"
-            )
-        if secret.kept_by:
-            raise UsageError(
-                f"`{secret.kept_by}` keeps the certificate in a file, and would undo this: renew "
-                "it there"
-            )
-        tls = _replace(cluster, deployed, progress)
-        for record in deployed.disabled().values():
-            progress.warn(record.sentence)
+def _certificate(cluster: Cluster, deployed: Deployed, progress: Progress) -> dict[str, Any]:
+    secret = deployed.secret()
+    if secret is None or secret.tls is None:
+        raise UsageError(
+            f"cluster {cluster.name} has no certificate to rotate: run `fairlead deploy`"
+        )
+    if deployed_state.certificates(cluster.objects()).by == "cert-manager":
+        raise UsageError(
+            f"cert-manager renews the certificate: `cmctl renew -n {NAMESPACE} {TLS_SECRET}` "
+            "has it do so now"
+        )
+    if secret.kept_by:
+        raise UsageError(
+            f"`{secret.kept_by}` keeps the certificate in a file, and would undo this: renew "
+            "it there"
+        )
+    tls = _replace(cluster, deployed, progress)
+    for record in deployed.disabled().values():
+        progress.warn(record.sentence)
     return {"notAfter": texts.time(certificates.not_after(tls.certificate))}
 
 
@@ -250,7 +247,7 @@ def alone(cluster: Cluster, *, forbidden: bool = True) -> Iterator[Deployed]:
     `alone` of the objects says so. `forbidden` as for Lease.held. Raises FairleadError if somebody
     else changes the objects for minutes.
     """
-    api = cluster.objects().brief()
+    api = clients.Objects(cluster.kubeconfig, timeout=api_requests.BRIEF)
     lease = Lease(api, f"{socket.gethostname()}-{secrets.token_hex(4)}")
     with lease.held(forbidden=forbidden) as leading:
         yield Deployed(api, manager=clients.FIELD_MANAGER, check=lease.check, alone=leading)

@@ -28,6 +28,7 @@ from fairlead.controller.lifecycle import Lifecycle
 from fairlead.controller.process import Part, Process
 from fairlead.controller.restoring import Restoring
 from fairlead.controller.reviews import Reviews
+from fairlead.controller.rotations import Rotations
 from fairlead.deployment import component_flags as flags
 from fairlead.keeper.switch_ends import SwitchEnds
 from fairlead.kube.api_requests import BRIEF, ApiRequests
@@ -132,6 +133,7 @@ def command(
             inside = functools.partial(InsideCluster, kubeconfig, opa_ca_file, listed, urls)
             parts.append(Lifecycle(kubeconfig, inside, replica=name))
             parts.append(Restoring(kubeconfig, inside, replica=name))
+            parts.append(Rotations(kubeconfig, inside, replica=name))
             parts.append(ExceptionStatuses(Objects(kubeconfig, timeout=BRIEF)))
             review = Reviews(Objects(kubeconfig)).answer
         if findings:
