@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType, MappingProxyType
 from typing import Any
 
@@ -19,9 +19,10 @@ import click
 
 from fairlead import __version__
 from fairlead.cli import output
+from fairlead.cli.help import ALL
 from fairlead.common.errors import FairleadError
 
-# Package -> command -> one-line help, in the order that --help shows. A command's module is
+# Package -> command -> one-line help, in the order that `help --all` shows. A command's module is
 # imported when the command runs: the Kubernetes client alone takes half a second to load.
 COMMANDS = {
     "fairlead.cli.clusters": {
@@ -71,6 +72,20 @@ COMMANDS = {
         "completion": "Print the script that makes bash, zsh or fish complete commands.",
     },
 }
+TITLES = {
+    "fairlead.cli.clusters": "Local clusters",
+    "fairlead.cli.operations": "A deployment",
+    "fairlead.cli.decisions": "Decisions",
+    "fairlead.cli.placement": "Placement over clusters",
+    "fairlead.cli.authoring": "Policies and settings of your own",
+    "fairlead.cli": "The programs around it",
+}
+"""What the help calls the commands of each package."""
+EVERYDAY = (
+    *("demo", "up", "deploy", "status", "push", "rollback"),
+    *("eval", "audit", "logs", "test"),
+)
+"""The commands that the help shows first."""
 HIDDEN = {
     "fairlead.cli": ("help", "version"),
     "fairlead.cli.processes": ("sync", "serve", "controller"),
@@ -80,7 +95,8 @@ HIDDEN = {
 
 class CommandGroup(click.Group):
     """Commands with one line of help each; `commands` and `hidden` have the packages of their
-    modules.
+    modules. The help shows those of `everyday`, and all with `titles` of their packages if the
+    context says so (ALL); without `everyday`, it shows all.
     """
 
     def __init__(
@@ -88,9 +104,13 @@ class CommandGroup(click.Group):
         *,
         commands: Mapping[str, Mapping[str, str]],
         hidden: Mapping[str, Iterable[str]] = MappingProxyType({}),
+        everyday: Sequence[str] = (),
+        titles: Mapping[str, str] = MappingProxyType({}),
         **attributes: Any,
     ) -> None:
         super().__init__(**attributes)
+        self._everyday = everyday
+        self._groups = {titles.get(package, "Commands"): commands[package] for package in commands}
         self._lines = {name: line for lines in commands.values() for name, line in lines.items()}
         self._packages = {
             name: package
@@ -121,14 +141,23 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._lines.items()))
+        if not self._everyday or ctx.meta.get(ALL):
+            for title, lines in self._groups.items():
+                with formatter.section(title):
+                    formatter.write_dl(list(lines.items()))
+            return
+        with formatter.section("Everyday commands"):
+            formatter.write_dl([(name, self._lines[name]) for name in self._everyday])
+        formatter.write_paragraph()
+        formatter.write_text(f"`{ctx.command_path} help --all` lists all commands.")
 
 
 @click.group(
     cls=CommandGroup,
     commands=COMMANDS,
     hidden=HIDDEN,
+    everyday=EVERYDAY,
+    titles=TITLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, prog_name="fairlead")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from command_line import fairlead, refused
 
 from fairlead import __version__
-from fairlead.__main__ import cli
+from fairlead.__main__ import COMMANDS, cli
 from fairlead.common import paths
 from fairlead.common.errors import UsageError
 
@@ -185,6 +186,18 @@ entry.main()
     )
     assert done.returncode == 130
     assert done.stderr.strip() == "error: interrupted"
+
+
+def test_the_help_begins_with_everyday_commands_and_has_all_in_groups() -> None:
+    first = fairlead("--help").stdout
+    listed = first.partition("Everyday commands:\n")[2].partition("\n\n")[0]
+    assert len(re.findall(r"^  (\S+)", listed, re.MULTILINE)) == 10
+    assert first.endswith("`fairlead help --all` lists all commands.\n")
+    every = fairlead("help", "--all").stdout
+    for names in (*COMMANDS.values(), ("Local clusters:", "Decisions:")):
+        assert all(re.search(rf"^ *{re.escape(name)}( |$)", every, re.MULTILINE) for name in names)
+    hidden = ("sync", "serve", "controller")
+    assert not [name for name in hidden if re.search(rf"^ *{name} ", every, re.MULTILINE)]
 
 
 def test_help_of_a_command_is_what_its_option_shows() -> None:
