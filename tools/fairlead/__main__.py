@@ -19,7 +19,6 @@ import click
 
 from fairlead import __version__
 from fairlead.cli import output
-from fairlead.cli.help import ALL
 from fairlead.common.errors import FairleadError
 
 # Package -> command -> one-line help, in the order that `help --all` shows. A command's module is
@@ -96,7 +95,7 @@ HIDDEN = {
 class CommandGroup(click.Group):
     """Commands with one line of help each; `commands` and `hidden` have the packages of their
     modules. The help shows those of `everyday`, and all with `titles` of their packages if the
-    context says so (ALL); without `everyday`, it shows all.
+    context says so (output.ALL_COMMANDS); without `everyday`, it shows all.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if not self._everyday or ctx.meta.get(ALL):
+        if not self._everyday or ctx.meta.get(output.ALL_COMMANDS):
             for title, lines in self._groups.items():
                 with formatter.section(title):
                     formatter.write_dl(list(lines.items()))

@@ -6,9 +6,6 @@ import click
 
 from fairlead.cli import output as out
 
-ALL = "fairlead.help.all"
-"""The key in the context of a command by which its help lists all commands."""
-
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
@@ -17,7 +14,7 @@ ALL = "fairlead.help.all"
 def command(context: click.Context, words: tuple[str, ...], lists_all: bool) -> None:
     """Show the help of COMMAND, or of `fairlead`; the same as `--help`."""
     current = context.find_root()
-    current.meta[ALL] = lists_all
+    current.meta[out.ALL_COMMANDS] = lists_all
     for word in words:
         if not isinstance(current.command, click.Group):
             raise click.UsageError(f"`{current.command_path}` has no commands of its own.", current)

@@ -38,6 +38,8 @@ from fairlead.common import texts, yaml_texts
 from fairlead.common.progress import Progress
 
 FORMATS = ("table", "json", "yaml")
+ALL_COMMANDS = "fairlead.commands"
+"""The key in the context of a command by which its help lists all commands."""
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """The places in a key such as `failurePolicy` where a word begins."""
