@@ -106,8 +106,8 @@ def decided(
     at = new_namespace(agentpool="pool1")
 
     def outcome() -> str:
-        placed = objects.apply(pod(at), dry_run=True)
-        assert placed["spec"]["nodeSelector"] == {"agentpool": "pool1"}
+        mapped_pod = objects.apply(pod(at), dry_run=True)
+        assert mapped_pod["spec"]["nodeSelector"] == {"agentpool": "pool1"}
         try:
             objects.apply(pod(new_namespace(), nodeName="pool1-0"), dry_run=True)
         except Refused as error:

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.embedded("it kills the controller")
 
 QUIET = Progress()
 Object = dict[str, Any]
-FAIRLEAD = {"apiVersion": VERSION, "kind": "Fairlead", "metadata": {"name": NAME}}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,7 +82,7 @@ def rotation(objects: clients.Objects) -> Object:
 
 
 def ask(objects: clients.Objects, request: str | None) -> None:
-    objects.merge(FAIRLEAD, {"metadata": {"annotations": {ROTATE: request}}})
+    objects.merge(fairlead_manifest(), {"metadata": {"annotations": {ROTATE: request}}})
 
 
 def answer(objects: clients.Objects, request: str) -> Object:

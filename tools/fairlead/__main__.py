@@ -80,10 +80,7 @@ TITLES = {
     "fairlead.cli": "The programs around it",
 }
 """What the help calls the commands of each package."""
-EVERYDAY = (
-    *("demo", "up", "deploy", "status", "push", "rollback"),
-    *("eval", "audit", "logs", "test"),
-)
+EVERYDAY = ("demo", "up", "deploy", "status", "push", "rollback", "eval", "audit", "logs", "test")
 """The commands that the help shows first."""
 HIDDEN = {
     "fairlead.cli": ("help", "version"),

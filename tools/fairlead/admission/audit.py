@@ -211,8 +211,8 @@ def has_its_pool(subject: Subject, decision: Decision) -> bool:
     spec = subject.reviews[0]["request"]["object"]["spec"]
     pool_fields = {field: spec[field] for field in earlier_pools.FIELDS if field in spec}
     patch = [operation for operation in decision.patch if _is_of_pools(operation)]
-    placed = admission_reviews.apply(patch, {"spec": pool_fields})
-    return earlier_pools.given(placed["spec"]) == earlier_pools.given(subject.stored)
+    patched = admission_reviews.apply(patch, {"spec": pool_fields})
+    return earlier_pools.given(patched["spec"]) == earlier_pools.given(subject.stored)
 
 
 def beside_pools(patch: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

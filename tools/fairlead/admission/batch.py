@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from fairlead.admission import decisions
@@ -24,20 +24,20 @@ Fewer requests are divided among the processors, but a process gets at least SMA
 SMALLEST = 100
 
 # The data hold every namespace, so the environment names no sidecar for lookups. http.send is
-# mocked, so that no evaluation opens a connection. `decided` is a rule of its own: OPA evaluates it
-# once for each review, but the parts of an expression with a `with` each by itself. An undefined
+# mocked, so that no evaluation opens a connection. `_decided` is a rule of its own: OPA evaluates
+# it once for each review, but the parts of an expression with a `with` each by itself. An undefined
 # answer leaves its array empty.
 _MODULE = """
 package fairlead_decisions
 
-decisions := [one |
+decisions := [decided |
 	some review in data.fairlead_reviews
-	one := decided with input as review
+	decided := _decided with input as review
 		with opa.runtime as data.fairlead_environment
 		with http.send as {"status_code": 404, "body": {}}
 ]
 
-decided := {
+_decided := {
 	"answer": [answer | answer := data.system.main],
 	"placement": [placement |
 		not data.exceptions.by_intent["node-pool"]
@@ -102,9 +102,9 @@ def in_batches(
     answers: list[Answer] = []
     progress.update(name, "deciding", total=len(questions))
     parts = (questions[start : start + size] for start in range(0, len(questions), size))
-    with ThreadPoolExecutor(processors) if processors > 1 else nullcontext() as pool:
-        # Within `cli.limits` all runs in this thread, for which these hold.
-        for part in pool.map(ask, parts) if pool else map(ask, parts):
+    contexts = iter(copy_context, None)  # `cli.limits` of this thread hold in the others, too
+    with ThreadPoolExecutor(processors) as pool:
+        for part in pool.map(lambda context, part: context.run(ask, part), contexts, parts):
             answers += part
             progress.update(name, "deciding", done=len(answers), total=len(questions))
     return answers

@@ -11,7 +11,7 @@ from typing import Any
 from fairlead.clusters.base import Cluster
 from fairlead.common.errors import FairleadError, UsageError
 from fairlead.common.progress import Logged
-from fairlead.controller import reports
+from fairlead.controller import reports, statuses
 from fairlead.keeper.lease import Lease
 from fairlead.keeper.regular import Regular
 from fairlead.keeper.trust import Deployed
@@ -21,9 +21,6 @@ from fairlead.operations import object_following, rotate
 from fairlead.operations.object_following import DONE, FAILED, REFUSED, RUNNING
 
 log = logging.getLogger(__name__)
-
-_LONGEST = 1000
-"""The most characters of a message."""
 
 
 class Rotations(Regular):
@@ -61,7 +58,7 @@ class Rotations(Regular):
         return (fairlead, request) if fairlead and request else None
 
     def _carry_out(self, fairlead: Mapping[str, Any], request: str) -> None:
-        what = request.partition(" ")[0]
+        subject = request.partition(" ")[0]
         deployed = Deployed(
             self._objects, manager=clients.FIELD_MANAGER, check=self._lease.check, alone=True
         )
@@ -74,13 +71,13 @@ class Rotations(Regular):
 
         tell(RUNNING)
         try:
-            result = rotate.here(self._inside(), deployed, what, progress=Logged(log))
+            result = rotate.here(self._inside(), deployed, subject, progress=Logged(log))
         except FairleadError as error:
-            message = str(error)[:_LONGEST]
+            message = str(error)[: statuses.LONGEST]
             tell(REFUSED if isinstance(error, UsageError) else FAILED, message)
             reports.write(
                 self._objects, fairlead, "Warning", "NotRotated", f"not rotated: {message}"
             )
         else:
             tell(DONE, result=result)
-            reports.write(self._objects, fairlead, "Normal", "Rotated", f"{what} was rotated")
+            reports.write(self._objects, fairlead, "Normal", "Rotated", f"{subject} was rotated")

@@ -16,7 +16,7 @@ from fairlead.policy.policy_objects import FAIRLEAD, Key
 READY = "Ready"
 _MOST = 10
 """The most errors that a status lists."""
-_LONGEST = 1000
+LONGEST = 1000
 """The most characters of a message: OPA quotes whole lines."""
 _LINE = re.compile(r"^spec[^ ]*:(\d+): ")
 
@@ -94,7 +94,7 @@ def conditioned(
         if old.get("status") == status
         else texts.now(),
         "reason": reason,
-        "message": message[:_LONGEST],
+        "message": message[:LONGEST],
     }
 
 
@@ -107,4 +107,4 @@ def _in_force(status: Mapping[str, Any], generation: int) -> bool:
 def _error(fault: str) -> dict[str, Any]:
     """A mistake as {line, message}; without a line if it is of none."""
     line = _LINE.match(fault)
-    return {"message": fault[:_LONGEST], **({"line": int(line[1])} if line else {})}
+    return {"message": fault[:LONGEST], **({"line": int(line[1])} if line else {})}

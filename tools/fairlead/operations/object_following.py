@@ -136,13 +136,13 @@ def rotation_due(fairlead: Mapping[str, Any]) -> str | None:
     return None if not request or is_answered else str(request)
 
 
-def rotate(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
+def rotate(cluster: Cluster, subject: str, progress: Progress) -> dict[str, Any]:
     """Ask the controller for a rotation (see `rotate.here`), and return its result when it is done.
     Meanwhile kubelets are made to mount what changes at once: by themselves, they take a minute for
     each step, and the controller may change no pods. Raises UsageError if it is refused,
     FairleadError if it fails or no controller begins it: then nothing is asked for any more.
     """
-    objects, request = cluster.objects(), f"{what} {secrets.token_hex(4)}"
+    objects, request = cluster.objects(), f"{subject} {secrets.token_hex(4)}"
     objects.merge(_FAIRLEAD, {"metadata": {"annotations": {ROTATE: request}}})
 
     def rotation() -> Mapping[str, Any]:
@@ -157,7 +157,7 @@ def rotate(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
         message = "somebody else asked for another rotation meanwhile: run it again"
         return {"state": FAILED, "message": message}
 
-    progress.update(what, "waiting until the controller begins")
+    progress.update(subject, "waiting until the controller begins")
     try:
         waiting.until(
             lambda: bool(rotation()),
@@ -168,7 +168,7 @@ def rotate(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
     except FairleadError:
         objects.merge(_FAIRLEAD, {"metadata": {"annotations": {ROTATE: None}}})
         raise
-    progress.update(what, "the controller rotates it")
+    progress.update(subject, "the controller rotates it")
 
     def ended() -> Mapping[str, Any] | None:
         answer = rotation()
@@ -183,7 +183,7 @@ def rotate(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
     )
     if answer["state"] != DONE:
         raise (UsageError if answer["state"] == REFUSED else FairleadError)(answer["message"])
-    progress.finish(what, "rotated")
+    progress.finish(subject, "rotated")
     return dict(answer["result"])
 
 

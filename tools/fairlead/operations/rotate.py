@@ -85,30 +85,32 @@ def certificate(cluster: Cluster, *, progress: Progress) -> dict[str, Any]:
     return _rotated(cluster, _CERTIFICATE, progress)
 
 
-def _rotated(cluster: Cluster, what: str, progress: Progress) -> dict[str, Any]:
+def _rotated(cluster: Cluster, subject: str, progress: Progress) -> dict[str, Any]:
     """Have the controller rotate it, where it follows objects. Beside a sidecar that reads
     credentials only at its start, pods have to be replaced, which the controller cannot do.
     """
     if cluster.sidecar.rereads and object_following.followed(cluster.objects()) is not None:
-        return object_following.rotate(cluster, what, progress)
+        return object_following.rotate(cluster, subject, progress)
     with alone(cluster) as deployed:
-        return here(cluster, deployed, what, progress=progress)
+        return here(cluster, deployed, subject, progress=progress)
 
 
-def here(cluster: Cluster, deployed: Deployed, what: str, *, progress: Progress) -> dict[str, Any]:
-    """Rotate `what` in this process: `token` or `cert`, or `token/SCOPE` or `retire/SCOPE`. Nobody
-    else may change the objects of the certificate (`deployed`) meanwhile. Returns and raises what
-    `token`, `certificate` and `scoped_token` do, and UsageError for another text.
+def here(
+    cluster: Cluster, deployed: Deployed, subject: str, *, progress: Progress
+) -> dict[str, Any]:
+    """Rotate `subject` in this process: `token` or `cert`, or `token/SCOPE` or `retire/SCOPE`.
+    Nobody else may change the objects of the certificate (`deployed`) meanwhile. Returns and raises
+    what `token`, `certificate` and `scoped_token` do, and UsageError for another text.
     """
-    action, _, scope = what.partition("/")
-    if what == _TOKEN:
+    action, _, scope = subject.partition("/")
+    if subject == _TOKEN:
         return _token(cluster, progress)
-    if what == _CERTIFICATE:
+    if subject == _CERTIFICATE:
         return _certificate(cluster, deployed, progress)
     if action in (_TOKEN, _RETIRE) and scope in SCOPES:
         return _scoped_token(cluster, scope, action == _RETIRE, progress)
     raise UsageError(
-        f"{what!r} cannot be rotated: there are {_TOKEN}, {_CERTIFICATE}, {_TOKEN}/SCOPE and "
+        f"{subject!r} cannot be rotated: there are {_TOKEN}, {_CERTIFICATE}, {_TOKEN}/SCOPE and "
         f"{_RETIRE}/SCOPE, with one of the scopes {', '.join(SCOPES)}"
     )
 
